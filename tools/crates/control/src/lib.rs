@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The control law, without I/O and without a clock.
+//!
+//! The caller owns the world: it hands in what it saw ([`Input`]) and applies what comes back ([`Output`]).
+//! One [`Strategy`] serves one session, which with open-iscsi is one TCP connection. `docs/control.md` derives the law.
+//!
+//! Contract with the caller:
+//! * [`Strategy::rest`] while no disk of the session reads: at discovery, and again when reading stops.
+//! * [`Strategy::tick`] from the first read on, whenever [`Output::next_us`] is reached, *also while a page is
+//!   outstanding*: the answer to a page takes a round trip, and the ramp is finer than that.
+//! * [`Input::path`] holds a page only on the first tick after it arrived; [`Output::page_us`] is how long to wait
+//!   between two askings.
+
+mod notify;
+mod rate;
+
+pub use notify::Notify;
+
+/// What the log page said of the session's connection. Field meanings: `docs/log-page.md`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathState {
+    pub clock_us: u64,
+    pub mss_bytes: u32,
+    pub snd_cwnd_pkts: u32,
+    pub ssthresh_pkts: u32,
+    pub prior_cwnd_pkts: u32,
+    pub ca_state: u8,
+    pub srtt_us: u32,
+    pub min_rtt_us: u32,
+    pub snd_wnd_bytes: u32,
+    pub delivery_rate_bytes_per_s: u64,
+    pub delivery_rate_app_limited: bool,
+    pub bytes_sent: u64,
+    pub bytes_acked: u64,
+    pub bytes_retrans: u64,
+    pub busy_us: u64,
+    pub rwnd_limited_us: u64,
+    pub sndbuf_limited_us: u64,
+    pub cwr_local: u32,
+    pub cwr_ecn: u32,
+    pub recovery: u32,
+    pub loss: u32,
+    pub sndbuf_bytes: u32,
+    pub notsent_bytes: u32,
+    pub read_outstanding_bytes: u64,
+}
+
+/// One disk (LUN) of the session, from its block statistics and queue limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskState {
+    /// Bytes of completed reads since boot.
+    pub read_bytes: u64,
+    /// Completed reads since boot.
+    pub read_ios: u64,
+    pub in_flight: u32,
+    /// The caller's judgement that this disk is reading now.
+    pub reading: bool,
+    /// `max_hw_sectors_kb`, the upper bound of the request size.
+    pub max_request_bytes: u32,
+    /// The upper bound of `device/queue_depth` (the host's `can_queue`).
+    pub max_depth: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The initiator's monotonic clock.
+    pub now_us: u64,
+    /// The page, if one arrived since the last call.
+    pub path: Option<PathState>,
+    pub disks: &'a [DiskState],
+}
+
+/// The settings asked for, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    pub phase: &'static str,
+    /// Which limit binds, in words.
+    pub limit: &'static str,
+    /// The session's budget of bytes in flight.
+    pub window_bytes: u64,
+    pub request_bytes: u32,
+    /// `queue_depth`, one for each disk of the input, in its order.
+    pub depths: Vec<u32>,
+    pub read_ahead_bytes: u64,
+    /// Tick again at this time of the initiator's clock.
+    pub next_us: u64,
+    /// Ask for the page this long after the previous asking, or when it is answered if that is later.
+    pub page_us: u64,
+    /// One clause for the log.
+    pub reason: String,
+}
+
+/// Bounds from the configuration file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub min_request_bytes: u32,
+    pub max_request_bytes: u32,
+    /// Commands the session may have outstanding (LIO's `default_cmdsn_depth` less what the page needs).
+    pub max_commands: u32,
+    pub max_window_bytes: u64,
+    pub max_read_ahead_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            min_request_bytes: 16 << 10,
+            max_request_bytes: 1 << 20,
+            max_commands: 62,
+            max_window_bytes: 64 << 20,
+            max_read_ahead_bytes: 64 << 20,
+        }
+    }
+}
+
+pub trait Strategy: Send {
+    /// Settings while nothing reads. `input.path` helps to choose them when a page is at hand.
+    fn rest(&mut self, input: &Input<'_>) -> Output;
+    /// Settings while at least one disk reads.
+    fn tick(&mut self, input: &Input<'_>) -> Output;
+}
+
+/// Strategies by the name the configuration file uses. `off` is the daemon's: no strategy at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrategyName {
+    Off,
+    Notify,
+}
+
+impl StrategyName {
+    pub const ALL: [(&'static str, Self); 2] = [("off", Self::Off), ("notify", Self::Notify)];
+}
+
+impl std::str::FromStr for StrategyName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .iter()
+            .find_map(|&(known, value)| (known == name).then_some(value))
+            .ok_or_else(|| format!("{name:?} is not a strategy; allowed: {}", Self::ALL.map(|(n, _)| n).join(", ")))
+    }
+}
+
+/// A new strategy, or `None` for [`StrategyName::Off`].
+pub fn strategy(name: StrategyName, limits: Limits) -> Option<Box<dyn Strategy>> {
+    match name {
+        StrategyName::Off => None,
+        StrategyName::Notify => Some(Box::new(Notify::new(limits))),
+    }
+}
