@@ -21,21 +21,29 @@
 //!
 //! Without pages (an answer that is late or refused) W keeps its value: silence is no evidence.
 
-use crate::rate::{carried, Meter};
+use crate::rate::{carried, per_second, Meter};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
-/// The path that settings at rest are made for, until one was measured: 1 Gbit/s in bytes/s.
-const ASSUMED_RATE: u64 = 125_000_000;
+/// The path that settings at rest are made for until one was measured, in bytes/s: 200 Mbit/s. Requests that turn out
+/// too small cost one drain of a pipe that is not full yet; requests too large for the path cost losses.
+const ASSUMED_RATE: u64 = 25_000_000;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 48;
 /// Requests asked for at rest and beyond the bandwidth-delay product in motion: one is on its way to the target while
 /// the last is still being received.
 const REST_REQUESTS: u64 = 4;
 const SLACK_REQUESTS: u64 = 2;
-/// Requests that must arrive in one stretch to be believed as a train.
-const TRAIN_REQUESTS: u64 = 8;
+/// Requests that must arrive in one go to be believed as a train, and how many of them are looked at.
+const LEAST_TRAIN_REQUESTS: u64 = 3;
+const TRAIN_REQUESTS: u64 = 16;
+/// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
+const SETTLE_TRIPS: u64 = 2;
+/// Least time between two changes of the request size once the start is over.
+const CHANGE_US: u64 = 1_000_000;
 /// Round-trip time before any is known.
-const ASSUMED_RTT_US: u32 = 20_000;
+const ASSUMED_RTT_US: u64 = 20_000;
+/// No longer round trip is believed.
+const MAX_RTT_US: u64 = 10_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -65,10 +73,12 @@ pub struct Notify {
     request_bytes: u32,
     /// The path's rate C in bytes/s, 0 until known; kept across rests.
     capacity: u64,
-    /// W that lost last, and when: the threshold of the papers.
-    threshold_bytes: u64,
-    /// Successive round trips with an empty queue.
+    /// Successive pages with an empty queue, and with one that is too long.
     idle_queue_trips: u32,
+    queued_trips: u32,
+    last_queue_us: u64,
+    /// Since when W has been what the trains ask for.
+    full_us: Option<u64>,
     request_changed_us: u64,
     last_tick_us: u64,
     reason: String,
@@ -76,7 +86,7 @@ pub struct Notify {
 
 impl Notify {
     pub fn new(limits: Limits) -> Self {
-        Self {
+        let mut law = Self {
             limits,
             phase: Phase::Rest,
             meter: Meter::default(),
@@ -84,18 +94,29 @@ impl Notify {
             window_bytes: 0,
             request_bytes: 0,
             capacity: 0,
-            threshold_bytes: u64::MAX,
             idle_queue_trips: 0,
+            queued_trips: 0,
+            last_queue_us: 0,
+            full_us: None,
             request_changed_us: 0,
             last_tick_us: 0,
             reason: String::new(),
-        }
+        };
+        law.rest_settings();
+        law
+    }
+
+    fn rest_settings(&mut self) {
+        self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
+        self.window_bytes = REST_REQUESTS * self.request();
+        self.meter.clear();
+        self.enter(Phase::Rest, "nothing reads".into());
     }
 
     fn rtt_us(&self) -> u64 {
         match self.path.min_rtt_us {
-            0 | u32::MAX => u64::from(ASSUMED_RTT_US),
-            us => u64::from(us),
+            0 | u32::MAX => ASSUMED_RTT_US,
+            us => u64::from(us).min(MAX_RTT_US),
         }
     }
 
@@ -106,17 +127,18 @@ impl Notify {
     /// The request size for a rate: a power of two, [`REQUESTS_PER_BDP`] to the bandwidth-delay product.
     fn request_for(&self, rate: u64) -> u32 {
         let ideal = carried(rate, self.rtt_us()) / REQUESTS_PER_BDP;
-        let floor = if ideal == 0 { 1 } else { 1u64 << ideal.ilog2() };
-        floor.clamp(self.limits.min_request_bytes.into(), self.limits.max_request_bytes.into()) as u32
+        // The nearest power of two: the one above from 3/4 of it on.
+        let nearest = 1u64 << (ideal * 4 / 3).max(1).ilog2();
+        nearest.clamp(self.limits.min_request_bytes.into(), self.limits.max_request_bytes.into()) as u32
     }
 
     /// What the window should be if the path carries `rate`.
     fn window_for(&self, rate: u64) -> u64 {
-        (carried(rate, self.rtt_us()) + SLACK_REQUESTS * self.request()).min(self.bound())
+        carried(rate, self.rtt_us()).saturating_add(SLACK_REQUESTS * self.request()).min(self.bound())
     }
 
     fn bound(&self) -> u64 {
-        self.limits.max_window_bytes.min(u64::from(self.limits.max_commands) * self.request()).min(self.threshold_bytes)
+        self.limits.max_window_bytes.min(u64::from(self.limits.max_commands) * self.request())
     }
 
     /// Finest look at the counters that is worth while: a fiftieth of a round trip, and no load on the machine.
@@ -134,15 +156,25 @@ impl Notify {
         u64::from(self.path.srtt_us.saturating_sub(self.path.min_rtt_us))
     }
 
+    /// The time the bottleneck takes for one request.
+    fn request_us(&self) -> u64 {
+        self.request() * 1_000_000 / self.capacity.max(1)
+    }
+
     /// A queue this long is more than the slack explains.
     fn queue_high_us(&self) -> u64 {
-        let slack_us = if self.capacity == 0 { 0 } else { SLACK_REQUESTS * self.request() * 1_000_000 / self.capacity };
-        slack_us + self.rtt_us() / 16
+        SLACK_REQUESTS * self.request_us() + self.rtt_us() / 16
+    }
+
+    /// A queue this short may run empty.
+    fn queue_low_us(&self) -> u64 {
+        self.request_us() / 2 + self.rtt_us() / 64
     }
 
     fn enter(&mut self, phase: Phase, reason: String) {
         self.phase = phase;
-        self.idle_queue_trips = 0;
+        self.full_us = None;
+        (self.idle_queue_trips, self.queued_trips) = (0, 0);
         self.reason = reason;
     }
 
@@ -150,7 +182,10 @@ impl Notify {
         let delta_us = input.now_us - self.last_tick_us;
         let done = self.meter.latest_bytes();
         let trip = self.meter.average(self.rtt_us()).map_or(0, |rate| carried(rate, self.rtt_us()));
-        if let Some(rate) = self.meter.train(TRAIN_REQUESTS.min(self.window_bytes / self.request() - 1) * self.request()) {
+        if let Some(rate) = self.meter.train(LEAST_TRAIN_REQUESTS, TRAIN_REQUESTS, self.request(), self.rtt_us() / 4) {
+            if rate > self.capacity + self.capacity / 16 {
+                self.full_us = None;
+            }
             self.capacity = self.capacity.max(rate);
         }
         let known = self.capacity > 0;
@@ -160,13 +195,18 @@ impl Notify {
         self.window_bytes = (self.window_bytes + fill).min(reach).min(goal);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
+        if input.path.is_some() {
+            self.queued_trips = if known && self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
+        }
         if congested {
             self.enter(Phase::Cruise, "loss while starting".into());
-        } else if input.path.is_some() && known && self.queue_us() > self.queue_high_us() {
-            self.window_bytes = self.window_bytes.min(goal);
+        } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
-        } else if known && self.window_bytes >= goal && trip + 2 * self.request() >= carried(self.capacity, self.rtt_us()) {
-            self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
+        } else if known && self.window_bytes >= goal {
+            let full_us = *self.full_us.get_or_insert(input.now_us);
+            if input.now_us - full_us > SETTLE_TRIPS * self.rtt_us() {
+                self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
+            }
         }
     }
 
@@ -174,26 +214,34 @@ impl Notify {
         if input.path.is_none() {
             return;
         }
-        let Some(rate) = self.meter.average(self.rtt_us()) else { return };
-        self.capacity = self.capacity.max(rate);
+        // A burst of requests makes a queue for a moment; only what two pages show is standing.
         let queue_us = self.queue_us();
-        if congested && queue_us > self.rtt_us() / 32 {
+        let standing_us = queue_us.min(std::mem::replace(&mut self.last_queue_us, queue_us));
+        let goal = self.window_for(self.capacity);
+        if congested && standing_us > self.queue_low_us() {
             let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
             self.window_bytes = self.window_bytes.min(lost_at.max(REST_REQUESTS * self.request()));
             self.reason = format!("loss at {} kB", lost_at / 1000);
-        } else if queue_us > self.queue_high_us() {
-            self.capacity = rate.max(1);
-            self.window_bytes = self.window_for(rate);
-            self.idle_queue_trips = 0;
-            self.reason = format!("queue of {queue_us} us at {} kB/s", rate / 1000);
-        } else if queue_us < self.rtt_us() / 64 && self.asked_in_full(input) {
+        } else if standing_us > self.queue_high_us() {
+            self.capacity = per_second(self.window_bytes, u64::from(self.path.srtt_us));
+            self.window_bytes = self.window_for(self.capacity);
+            self.last_queue_us = 0;
+            self.reason = format!("a queue of {standing_us} us");
+        } else if queue_us < self.queue_low_us() && self.asked_in_full(input) {
             self.idle_queue_trips += 1;
-            let step = (self.request() << self.idle_queue_trips.min(8)).min(self.window_bytes / 8).max(self.request());
-            self.window_bytes = (self.window_bytes + step).min(self.bound());
-            self.reason = format!("no queue at {} kB/s", rate / 1000);
-        } else {
-            self.idle_queue_trips = 0;
+            let step = if self.window_bytes < goal {
+                (goal - self.window_bytes) / 2
+            } else {
+                (self.request() << self.idle_queue_trips.min(8)).min(self.window_bytes / 16)
+            };
+            self.window_bytes = (self.window_bytes + step.max(self.request())).min(self.bound());
+            if let Some(rate) = self.meter.average(self.rtt_us()) {
+                self.capacity = self.capacity.max(rate);
+            }
+            self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
+            return;
         }
+        self.idle_queue_trips = 0;
     }
 
     /// The readers want more than the window lets through, and TCP lets the window through.
@@ -203,15 +251,26 @@ impl Notify {
         in_flight * self.request() >= self.window_bytes && cwnd_bytes >= self.window_bytes
     }
 
-    /// Rewrites the request size at most once a second: each change drains the queue.
+    /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
+    /// for the path; rarely, since each change drains the queue.
     fn fit_request(&mut self, now_us: u64) {
-        let best = self.request_for(self.capacity);
+        // While starting, the trains still grow: the next round trip may show twice the rate.
+        let expected = if self.phase == Phase::Start { 2 * self.capacity } else { self.capacity };
+        let best = self.request_for(expected);
         let crowded = self.window_for(self.capacity) >= u64::from(self.limits.max_commands) * self.request();
-        let coarse = best < self.request_bytes / 2;
-        if (crowded || coarse) && best != self.request_bytes && now_us - self.request_changed_us > 1_000_000.max(10 * self.rtt_us()) {
-            self.request_bytes = best;
+        let request = if crowded {
+            best.max(4 * self.request_bytes).min(self.limits.max_request_bytes)
+        } else if self.phase == Phase::Cruise && best < self.request_bytes / 2 {
+            best
+        } else {
+            self.request_bytes
+        };
+        let settled_us = if self.phase == Phase::Start { 2 * self.rtt_us() } else { CHANGE_US.max(10 * self.rtt_us()) };
+        if request != self.request_bytes && now_us - self.request_changed_us > settled_us {
+            self.request_bytes = request;
             self.request_changed_us = now_us;
-            self.reason = format!("requests of {} KiB fit {} kB/s", best >> 10, self.capacity / 1000);
+            self.window_bytes = self.window_bytes.min(self.bound());
+            self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, self.capacity / 1000);
         }
     }
 
@@ -229,9 +288,9 @@ impl Notify {
     }
 
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
-        let commands = self.window_bytes.div_ceil(self.request().max(1)).max(1);
+        let commands = self.window_bytes.div_ceil(self.request());
         let reading = input.disks.iter().filter(|d| d.reading).count().max(1) as u64;
-        let depth = |max_depth: u32| (commands.div_ceil(reading)).min(max_depth.max(1).into()) as u32;
+        let depth = |max_depth: u32| commands.div_ceil(reading).clamp(1, max_depth.clamp(1, self.limits.max_commands).into()) as u32;
         let expected = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         Output {
             phase: self.phase.name(),
@@ -252,12 +311,7 @@ impl Strategy for Notify {
         if let Some(path) = input.path {
             self.note(path);
         }
-        let rate = if self.capacity > 0 { self.capacity } else { ASSUMED_RATE };
-        self.request_bytes = self.request_for(rate);
-        self.window_bytes = REST_REQUESTS * self.request();
-        self.threshold_bytes = u64::MAX;
-        self.meter.clear();
-        self.enter(Phase::Rest, "nothing reads".into());
+        self.rest_settings();
         self.output(input, u64::MAX)
     }
 
@@ -267,7 +321,7 @@ impl Strategy for Notify {
             self.enter(Phase::Start, "a read began".into());
             self.last_tick_us = input.now_us;
         }
-        self.meter.push(input.now_us, input.disks.iter().map(|d| d.read_bytes).sum());
+        self.meter.push(input.now_us, input.disks.iter().fold(0u64, |sum, d| sum.saturating_add(d.read_bytes)));
         let wait_us = match self.phase {
             Phase::Rest | Phase::Start => {
                 self.start(input, congested);

@@ -44,31 +44,39 @@ impl Meter {
         Some(per_second(bytes - then_bytes, now_us - then_us))
     }
 
-    /// Rate in bytes/s of the latest `span_bytes` or a little more, counted as they arrived.
+    /// Rate in bytes/s at which the latest pieces of `piece_bytes` came in one go, that is without a pause over
+    /// `pause_us`: of at most the last `most` of them, and none if there were fewer than `least`.
     ///
     /// Data that crossed the bottleneck back to back arrives at the bottleneck's rate even while the window is too
-    /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). The first
-    /// sample of the stretch may have seen its bytes up to one sample earlier, so that interval counts as well: the
-    /// result errs low.
-    pub fn train(&self, span_bytes: u64) -> Option<u64> {
+    /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). What came
+    /// first only starts the clock; the counter moves by whole pieces, so the result is off by up to one of them.
+    pub fn train(&self, least: u64, most: u64, piece_bytes: u64, pause_us: u64) -> Option<u64> {
         let &(now_us, bytes) = self.samples.back()?;
-        if self.latest_bytes() == 0 {
-            return None;
+        let mut arrivals = (1..self.samples.len()).rev().filter(|&i| self.samples[i].1 > self.samples[i - 1].1);
+        let mut first = self.samples[arrivals.next()?];
+        for i in arrivals {
+            let (t, b) = self.samples[i];
+            if first.0 - t > pause_us || bytes - b > most * piece_bytes {
+                break;
+            }
+            first = (t, b);
         }
-        let first = self.samples.iter().rposition(|&(_, b)| bytes - b >= span_bytes)?;
-        let (then_us, then_bytes) = self.samples[first];
-        Some(per_second(bytes - then_bytes, now_us - then_us))
+        let arrived = bytes - first.1;
+        (arrived >= least * piece_bytes).then(|| per_second(arrived, now_us - first.0))
     }
 }
 
+/// No rate beyond this is believed, in bytes/s: 8 Tbit/s. It keeps every product below in range.
+const MAX_RATE: u64 = 1_000_000_000_000;
+
 /// `bytes` in `us` as bytes per second.
 pub fn per_second(bytes: u64, us: u64) -> u64 {
-    (u128::from(bytes) * 1_000_000 / u128::from(us.max(1))).min(u128::from(u64::MAX)) as u64
+    bytes.saturating_mul(1_000_000).checked_div(us).unwrap_or(MAX_RATE).min(MAX_RATE)
 }
 
 /// Bytes that `rate` (bytes/s) carries in `us`.
 pub fn carried(rate: u64, us: u64) -> u64 {
-    (u128::from(rate) * u128::from(us) / 1_000_000).min(u128::from(u64::MAX)) as u64
+    rate.saturating_mul(us) / 1_000_000
 }
 
 #[cfg(test)]
@@ -94,8 +102,8 @@ mod tests {
                 meter.push(trip * 100_000 + ms * 1_000 + 1, trip * 100_000 + ms * 10_000);
             }
         }
-        let train = meter.train(60_000).expect("a train");
-        assert!((9_000_000..=10_000_000).contains(&train), "{train}");
+        let train = meter.train(3, 8, 10_000, 20_000).expect("a train");
+        assert!((9_500_000..=10_500_000).contains(&train), "{train}");
     }
 
     #[test]

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whatever the target says and whenever it says it, what comes out stays within the configured limits.
+
+use cwnd_control::{strategy, DiskState, Input, Limits, Output, PathState, StrategyName};
+use proptest::prelude::*;
+
+const LIMITS: Limits = Limits {
+    min_request_bytes: 16 << 10,
+    max_request_bytes: 1 << 20,
+    max_commands: 62,
+    max_window_bytes: 32 << 20,
+    max_read_ahead_bytes: 16 << 20,
+};
+
+fn within(out: &Output, disks: &[DiskState]) -> Result<(), TestCaseError> {
+    prop_assert!((LIMITS.min_request_bytes..=LIMITS.max_request_bytes).contains(&out.request_bytes));
+    prop_assert!(out.request_bytes.is_power_of_two());
+    prop_assert!(out.window_bytes <= LIMITS.max_window_bytes);
+    prop_assert!(out.read_ahead_bytes <= LIMITS.max_read_ahead_bytes);
+    prop_assert_eq!(out.depths.len(), disks.len());
+    for (depth, disk) in out.depths.iter().zip(disks) {
+        prop_assert!(*depth >= 1 && *depth <= disk.max_depth.clamp(1, LIMITS.max_commands));
+    }
+    Ok(())
+}
+
+fn any_path() -> impl Strategy<Value = PathState> {
+    (any::<[u32; 12]>(), any::<[u64; 4]>(), 0..5u8).prop_map(|(w, d, ca_state)| PathState {
+        clock_us: d[0],
+        mss_bytes: w[0],
+        snd_cwnd_pkts: w[1],
+        ssthresh_pkts: w[2],
+        prior_cwnd_pkts: w[3],
+        ca_state,
+        srtt_us: w[4],
+        min_rtt_us: w[5],
+        snd_wnd_bytes: w[6],
+        sndbuf_bytes: w[7],
+        recovery: w[8],
+        loss: w[9],
+        cwr_ecn: w[10],
+        cwr_local: w[11],
+        delivery_rate_bytes_per_s: d[1],
+        bytes_acked: d[2],
+        bytes_sent: d[3],
+        ..PathState::default()
+    })
+}
+
+fn any_disk() -> impl Strategy<Value = DiskState> {
+    (any::<u64>(), any::<u32>(), any::<bool>(), any::<u32>()).prop_map(|(read_bytes, in_flight, reading, max_depth)| DiskState {
+        read_bytes: read_bytes >> 8,
+        read_ios: read_bytes >> 20,
+        in_flight,
+        reading,
+        max_request_bytes: 16 << 20,
+        max_depth,
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_output_is_within_the_limits(
+        steps in prop::collection::vec((1..10_000_000u64, prop::option::of(any_path()), prop::collection::vec(any_disk(), 1..4), prop::bool::weighted(0.1)), 1..60),
+    ) {
+        let mut law = strategy(StrategyName::Notify, LIMITS).expect("notify is a strategy");
+        let mut now_us = 0;
+        for (wait_us, path, disks, rest) in steps {
+            now_us += wait_us;
+            let input = Input { now_us, path, disks: &disks };
+            let out = if rest { law.rest(&input) } else { law.tick(&input) };
+            within(&out, &disks)?;
+            prop_assert!(out.next_us > now_us);
+        }
+    }
+
+    #[test]
+    fn without_a_page_nothing_grows_beyond_the_rest_settings_but_by_what_arrives(reads in prop::collection::vec(0..1u64, 1..50)) {
+        let mut law = strategy(StrategyName::Notify, LIMITS).expect("notify is a strategy");
+        let disk = DiskState { reading: true, max_request_bytes: 16 << 20, max_depth: 128, ..DiskState::default() };
+        let rest = law.rest(&Input { now_us: 0, path: None, disks: &[disk] });
+        for (i, bytes) in reads.into_iter().enumerate() {
+            let disk = DiskState { read_bytes: bytes, ..disk };
+            let out = law.tick(&Input { now_us: 1_000 * (i as u64 + 1), path: None, disks: &[disk] });
+            prop_assert!(out.window_bytes <= rest.window_bytes + 1);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the daemon needs of the machine, as a trait: [`sysfs::Sysfs`] is the real one, `sim::Sim` the tests'.
+
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::PathBuf;
+
+pub mod scsi;
+#[cfg(test)]
+pub mod sim;
+pub mod sysfs;
+pub mod uevent;
+
+/// A setting of a disk that the daemon may change, in the order in which it must be done: writing `max_sectors_kb`
+/// freezes the queue (all in flight drains first) and may raise the read-ahead; the other two do neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knob {
+    MaxSectorsKb,
+    ReadAheadKb,
+    QueueDepth,
+}
+
+impl Knob {
+    pub const ALL: [Self; 3] = [Self::MaxSectorsKb, Self::ReadAheadKb, Self::QueueDepth];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MaxSectorsKb => "max_sectors_kb",
+            Self::ReadAheadKb => "read_ahead_kb",
+            Self::QueueDepth => "queue_depth",
+        }
+    }
+}
+
+/// One value for each [`Knob`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Knobs<T> {
+    pub max_sectors_kb: T,
+    pub read_ahead_kb: T,
+    pub queue_depth: T,
+}
+
+impl<T> Knobs<T> {
+    pub fn try_new<E>(mut value: impl FnMut(Knob) -> Result<T, E>) -> Result<Self, E> {
+        Ok(Self {
+            max_sectors_kb: value(Knob::MaxSectorsKb)?,
+            read_ahead_kb: value(Knob::ReadAheadKb)?,
+            queue_depth: value(Knob::QueueDepth)?,
+        })
+    }
+
+    pub fn get(&self, knob: Knob) -> &T {
+        match knob {
+            Knob::MaxSectorsKb => &self.max_sectors_kb,
+            Knob::ReadAheadKb => &self.read_ahead_kb,
+            Knob::QueueDepth => &self.queue_depth,
+        }
+    }
+
+    pub fn get_mut(&mut self, knob: Knob) -> &mut T {
+        match knob {
+            Knob::MaxSectorsKb => &mut self.max_sectors_kb,
+            Knob::ReadAheadKb => &mut self.read_ahead_kb,
+            Knob::QueueDepth => &mut self.queue_depth,
+        }
+    }
+}
+
+/// What makes a disk the same one: its place in sysfs (session numbers are not reused before the next boot), the
+/// target, the LUN, and the name the LUN gives itself, if it has one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskId {
+    pub device: PathBuf,
+    pub target_iqn: String,
+    pub lun: u64,
+    pub wwid: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disk {
+    pub id: DiskId,
+    /// `sda`
+    pub name: String,
+    /// Device number as `major:minor`.
+    pub number: String,
+    /// `max_hw_sectors_kb`
+    pub max_request_bytes: u32,
+    /// The host's `can_queue`.
+    pub max_depth: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The number in `sessionN`, unique until the next boot.
+    pub sid: u32,
+    pub target_iqn: String,
+    pub portal: String,
+    /// Changes with each login: the connection's local port.
+    pub login: String,
+    pub logged_in: bool,
+    pub disks: Vec<Disk>,
+}
+
+/// Reads of one disk, since boot and now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reads {
+    pub ios: u64,
+    pub bytes: u64,
+    pub in_flight: u32,
+}
+
+/// Why a question for the log page was not answered with a page.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// ILLEGAL REQUEST: an unpatched target, or one that has the page turned off.
+    #[error("the target does not offer log page 3Ch")]
+    NotOffered,
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<io::Error> for AskError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+pub trait Host: Send + Sync {
+    /// All iSCSI sessions, by number, each with its disks by LUN.
+    fn sessions(&self) -> Vec<Session>;
+    fn reads(&self, disk: &Disk) -> io::Result<Reads>;
+    fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32>;
+    /// For [`Knob::MaxSectorsKb`] this blocks until all that is in flight has come back.
+    fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()>;
+    /// The page as the target sent it. Blocks for a round trip and for the data asked for before.
+    fn ask(&self, disk: &Disk) -> Result<Vec<u8>, AskError>;
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The real machine: open-iscsi's sessions, their disks and settings in sysfs, and SG_IO.
+//!
+//! Read-ahead is written to the backing device (`bdi/read_ahead_kb`), because the file of the same name under `queue/`
+//! freezes the queue.
+
+use super::{AskError, Disk, DiskId, Host, Knob, Reads, Session, scsi};
+use std::fs;
+use std::io;
+use std::os::linux::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub struct Sysfs {
+    root: PathBuf,
+    timeout: Duration,
+}
+
+impl Sysfs {
+    /// `timeout`: after which the kernel gives a question up, and resets the connection for it.
+    pub fn new(timeout: Duration) -> Self {
+        Self { root: PathBuf::from("/sys"), timeout }
+    }
+
+    fn session(&self, class_dir: &Path) -> Option<Session> {
+        let name = file_name(class_dir)?;
+        let sid = name.strip_prefix("session")?.parse().ok()?;
+        let target_iqn = read(&class_dir.join("targetname")).ok()?;
+        let connection = self.root.join(format!("class/iscsi_connection/connection{sid}:0"));
+        let address = read(&connection.join("persistent_address")).unwrap_or_default();
+        let port = read(&connection.join("persistent_port")).unwrap_or_default();
+        // …/hostH/sessionN/iscsi_session/sessionN
+        let device = fs::canonicalize(class_dir.join("device")).ok()?;
+        let mut disks: Vec<Disk> = entries(&device)
+            .filter(|path| file_name(path).is_some_and(|name| name.starts_with("target")))
+            .flat_map(|target| entries(&target).collect::<Vec<_>>())
+            .filter_map(|scsi_device| self.disk(&scsi_device, &target_iqn))
+            .collect();
+        disks.sort_by_key(|disk| disk.id.lun);
+        Some(Session {
+            sid,
+            target_iqn,
+            portal: format!("{address}:{port}"),
+            login: read(&connection.join("local_port")).unwrap_or_default(),
+            logged_in: read(&class_dir.join("state")).is_ok_and(|state| state == "LOGGED_IN"),
+            disks,
+        })
+    }
+
+    /// `scsi_device`: …/targetH:B:T/H:B:T:L
+    fn disk(&self, scsi_device: &Path, target_iqn: &str) -> Option<Disk> {
+        let hctl = file_name(scsi_device)?;
+        let (host, lun) = (hctl.split(':').next()?, hctl.split(':').nth(3)?.parse().ok()?);
+        let block = entries(&scsi_device.join("block")).next()?;
+        let max_hw_sectors_kb: u32 = number(&block.join("queue/max_hw_sectors_kb")).ok()?;
+        Some(Disk {
+            id: DiskId {
+                device: scsi_device.to_owned(),
+                target_iqn: target_iqn.to_owned(),
+                lun,
+                wwid: read(&scsi_device.join("wwid")).unwrap_or_default(),
+            },
+            name: file_name(&block)?,
+            number: read(&block.join("dev")).ok()?,
+            max_request_bytes: max_hw_sectors_kb.saturating_mul(1024),
+            max_depth: number(&self.root.join(format!("class/scsi_host/host{host}/can_queue"))).ok()?,
+        })
+    }
+}
+
+impl Host for Sysfs {
+    fn sessions(&self) -> Vec<Session> {
+        let mut sessions: Vec<Session> =
+            entries(&self.root.join("class/iscsi_session")).filter_map(|dir| self.session(&dir)).collect();
+        sessions.sort_by_key(|session| session.sid);
+        sessions
+    }
+
+    fn reads(&self, disk: &Disk) -> io::Result<Reads> {
+        let block = block_dir(disk);
+        let stat = read(&block.join("stat"))?;
+        let mut fields = stat.split_whitespace().map(str::parse::<u64>);
+        let mut field = |index| fields.nth(index).and_then(Result::ok).ok_or(io::ErrorKind::InvalidData);
+        let (ios, sectors) = (field(0)?, field(1)?);
+        let in_flight = read(&block.join("inflight"))?;
+        let reads = in_flight.split_whitespace().next().and_then(|reads| reads.parse().ok());
+        Ok(Reads {
+            ios,
+            bytes: sectors.wrapping_mul(512),
+            in_flight: reads.ok_or(io::ErrorKind::InvalidData)?,
+        })
+    }
+
+    fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32> {
+        number(&knob_path(disk, knob))
+    }
+
+    fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()> {
+        fs::write(knob_path(disk, knob), value.to_string())
+    }
+
+    fn ask(&self, disk: &Disk) -> Result<Vec<u8>, AskError> {
+        let device = scsi::open(&Path::new("/dev").join(&disk.name))?;
+        let number = device.metadata()?.st_rdev();
+        if format!("{}:{}", nix::sys::stat::major(number), nix::sys::stat::minor(number)) != disk.number {
+            return Err(AskError::Failed(format!("/dev/{} is another disk now", disk.name)));
+        }
+        scsi::log_sense(&device, self.timeout)
+    }
+}
+
+fn block_dir(disk: &Disk) -> PathBuf {
+    disk.id.device.join("block").join(&disk.name)
+}
+
+fn knob_path(disk: &Disk, knob: Knob) -> PathBuf {
+    match knob {
+        Knob::MaxSectorsKb => block_dir(disk).join("queue/max_sectors_kb"),
+        Knob::ReadAheadKb => block_dir(disk).join("bdi/read_ahead_kb"),
+        Knob::QueueDepth => disk.id.device.join("queue_depth"),
+    }
+}
+
+/// What is in a directory; nothing where there is no such directory.
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+}
+
+fn file_name(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_str()?.to_owned())
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    Ok(fs::read_to_string(path)?.trim_end().to_owned())
+}
+
+fn number<T: std::str::FromStr>(path: &Path) -> io::Result<T> {
+    read(path)?.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a number", path.display())))
+}

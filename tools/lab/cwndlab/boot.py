@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One guest: User-Mode Linux in virtual time, in a run directory of its own.
+
+    RUN/root configs tools lab   links to what the guest may read
+    RUN/out                      the only place the guest writes to: plan in, result and logs out
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError
+
+MEMORY_MB = 1024
+# Any fixed moment: wall time in the guest starts here (1 November 2026, UTC).
+START_NS = 1_793_491_200 * 10**9
+# What must never stand in a console log.
+TROUBLE = re.compile(r"WARNING:|BUG:|Oops|Kernel panic|Call Trace|rcu: INFO|hung task|possible .* detected")
+
+
+@dataclass(frozen=True)
+class Images:
+    """What a guest is made of."""
+
+    kernel: Path
+    root: Path
+    tools: Path | None
+
+
+def _prepare(images: Images, plan: dict) -> Path:
+    run = Path(tempfile.mkdtemp(prefix="cwndlab."))
+    (run / "out").mkdir()
+    (run / "out/plan.json").write_text(json.dumps(plan))
+    (run / "root").symlink_to(images.root)
+    (run / "configs").symlink_to(CONFIGS)
+    (run / "lab").symlink_to(GUEST_SCRIPTS)
+    if images.tools:
+        (run / "tools").symlink_to(images.tools)
+    else:
+        (run / "tools").mkdir()
+    return run
+
+
+def _command(images: Images, seed: int, *, virtual_time: bool) -> list[str]:
+    """Paths are relative to the run directory, so that every run has the same command line."""
+    setarch = shutil.which("setarch")
+    if not setarch:
+        raise LabError("setarch not found (Debian: util-linux)")
+    return [
+        setarch,
+        "-R",
+        str(images.kernel),
+        f"mem={MEMORY_MB}M",
+        "hostfs=.",
+        "root=none",
+        "rootfstype=hostfs",
+        "rootflags=root",
+        "ro",
+        "init=/init",
+        "uml_dir=.",
+        "umid=uml",
+        "scsi_debug.add_host=0",
+        "null_blk.nr_devices=0",
+        "con=null",
+        "con0=fd:0,fd:1",
+        f"seed={seed}",
+        *(["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if virtual_time else []),
+    ]
+
+
+def _environment() -> dict[str, str]:
+    """UML maps its memory from a file in TMPDIR: shared memory is the place where it can be large."""
+    shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+    return {"PATH": os.environ["PATH"], "TMPDIR": shm, "HOME": "/", "TERM": os.environ.get("TERM", "linux")}
+
+
+def _console_trouble(run: Path) -> str | None:
+    for line in (run / "out/console.log").read_text(errors="replace").splitlines():
+        if TROUBLE.search(line):
+            return line.strip()
+    return None
+
+
+def _kill(process: subprocess.Popen) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def run(
+    images: Images,
+    plan: dict,
+    seed: int,
+    timeout_s: float,
+    progress: Callable[[float], None],
+    keep: bool,
+) -> dict:
+    """Boot, wait for the end, hand back what the guest wrote."""
+    where = _prepare(images, plan)
+    failed = True
+    try:
+        with open(where / "out/console.log", "wb") as console:
+            guest = subprocess.Popen(
+                _command(images, seed, virtual_time=True),
+                cwd=where,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+            )
+        try:
+            deadline = time.monotonic() + timeout_s
+            while guest.poll() is None:
+                if time.monotonic() > deadline:
+                    raise LabError(f"no result after {timeout_s:.0f} s of wall time; see {where}/out")
+                time.sleep(0.1)
+                progress(_progress(where))
+        finally:
+            _kill(guest)
+        if trouble := _console_trouble(where):
+            raise LabError(f"the kernel complained: {trouble}; see {where}/out/console.log")
+        result = where / "out/result.json"
+        if not result.exists():
+            raise LabError(f"the guest ended without a result; see {where}/out/console.log")
+        answer = json.loads(result.read_text())
+        if "error" in answer:
+            raise LabError(f"{answer['error']}; see {where}/out/console.log")
+        failed = False
+        return answer
+    finally:
+        if not keep and not failed:
+            shutil.rmtree(where, ignore_errors=True)
+
+
+def _progress(where: Path) -> float:
+    try:
+        done, _ = (where / "out/progress").read_text().split()
+    except (OSError, ValueError):  # not yet written, or just being written
+        return 0.0
+    return float(done)
+
+
+def shell(images: Images, plan: dict, seed: int) -> int:
+    """The booted lab on this terminal, in real time."""
+    where = _prepare(images, plan)
+    try:
+        return subprocess.run(
+            [*_command(images, seed, virtual_time=False), "quiet"], cwd=where, env=_environment()
+        ).returncode
+    finally:
+        shutil.rmtree(where, ignore_errors=True)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The initiator: open-iscsi in the initial network namespace (its netlink works in no other)."""
+
+import fcntl
+import time
+from pathlib import Path
+
+from net import TARGET, run
+
+# What of a node record, and of a disk, goes into the result.
+RECORD = (
+    "node.session.cmds_max",
+    "node.session.queue_depth",
+    "node.session.iscsi.InitialR2T",
+    "node.session.iscsi.ImmediateData",
+    "node.session.iscsi.FirstBurstLength",
+    "node.session.iscsi.MaxBurstLength",
+    "node.conn[0].tcp.window_size",
+    "node.conn[0].iscsi.MaxRecvDataSegmentLength",
+)
+QUEUE = ("max_sectors_kb", "max_hw_sectors_kb", "read_ahead_kb", "nr_requests", "scheduler", "optimal_io_size")
+BLKRASET = 0x1262
+LOGIN_PATIENCE_S = 60
+
+
+def login(iqn: str, luns: int, config_lines: list[str]) -> list[str]:
+    """Start iscsid, discover, log in; the disks' names once all have appeared."""
+    Path("/etc/iscsi/initiatorname.iscsi").write_text("InitiatorName=iqn.2026-11.lab.example:initiator\n")
+    with open("/etc/iscsi/iscsid.conf", "a") as config:
+        config.write("\n".join(["", *config_lines, ""]))
+    run("iscsid")
+    run("iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", TARGET)
+    run("iscsiadm", "-m", "node", "-T", iqn, "--login")
+    deadline = time.monotonic() + LOGIN_PATIENCE_S
+    while len(disks := sorted(p.name for p in Path("/sys/block").glob("sd*"))) < luns:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{len(disks)} of {luns} disks after {LOGIN_PATIENCE_S} s")
+        time.sleep(0.05)
+    return disks
+
+
+def logout() -> None:
+    run("iscsiadm", "-m", "node", "--logout")
+
+
+def apply_static(disk: str, static: dict) -> None:
+    """Set a disk by hand. max_sectors_kb first: writing it may raise read-ahead."""
+    queue = Path("/sys/block", disk, "queue")
+    if static["request_kb"]:
+        queue.joinpath("max_sectors_kb").write_text(str(static["request_kb"]))
+    if static["queue_depth"]:
+        Path("/sys/block", disk, "device/queue_depth").write_text(str(static["queue_depth"]))
+    if static["read_ahead_kb"]:
+        with open(f"/dev/{disk}") as device:
+            fcntl.ioctl(device, BLKRASET, static["read_ahead_kb"] * 2)
+
+
+def settings(iqn: str, disks: list[str]) -> dict:
+    """What is in force: the node record and each disk's limits, read back."""
+    record = dict(
+        line.split(" = ", 1)
+        for line in run("iscsiadm", "-m", "node", "-T", iqn).splitlines()
+        if " = " in line
+    )
+    found = {"record": {name: record.get(name) for name in RECORD}, "disks": {}}
+    for disk in disks:
+        block = Path("/sys/block", disk)
+        limits = {name: block.joinpath("queue", name).read_text().strip() for name in QUEUE}
+        limits["queue_depth"] = block.joinpath("device/queue_depth").read_text().strip()
+        found["disks"][disk] = limits
+    return found

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The read and what is written down while it runs: progress, the network's changes, counters."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import net
+
+PROGRESS_PERIOD_S = 0.5
+
+
+def fio_command(workload: dict, disks: list[str]) -> list[str]:
+    """fio's command line: one job per disk."""
+    buffered = workload["kind"] == "buffered"
+    command = [
+        "fio",
+        "--output-format=json",
+        "--clocksource=clock_gettime",  # the default spins on the clock, which stands still
+        "--invalidate=1",
+        f"--bs={workload['bs_kb']}k",
+        f"--direct={int(not buffered)}",
+        f"--ioengine={'psync' if buffered else 'libaio'}",
+        f"--iodepth={1 if buffered else workload['iodepth']}",
+        f"--size={workload['size_mb']}m",
+    ]
+    if workload["kind"] == "verify":
+        command += ["--rw=write", "--verify=crc32c", "--verify_fatal=1", "--do_verify=1"]
+    else:
+        read = "randread" if workload["kind"] == "random" else "read"
+        command += [f"--rw={read}", "--time_based", f"--runtime={workload['runtime_s']}"]
+    for disk in disks:
+        command += [f"--name={disk}", f"--filename=/dev/{disk}"]
+    return command
+
+
+def _read_bytes(disks: list[str]) -> int:
+    return sum(512 * int(Path("/sys/block", disk, "stat").read_text().split()[2]) for disk in disks)
+
+
+def read(scenario: dict, disks: list[str]) -> dict:
+    """Run fio to its end, sampling the bytes the disks have delivered every sample_ms."""
+    workload, period_s = scenario["workload"], scenario["sample_ms"] / 1000
+    changes = sorted(scenario["net"]["changes"], key=lambda change: change["at_s"])
+    times_s, read_bytes, told_s = [], [], 0.0
+    base, start = _read_bytes(disks), time.monotonic()
+    with open("/run/fio.json", "w") as output, open("/host/fio.err", "w") as errors:
+        fio = subprocess.Popen(fio_command(workload, disks), stdout=output, stderr=errors)
+        sample = 0
+        while fio.poll() is None:
+            now_s = time.monotonic() - start
+            times_s.append(round(now_s, 3))
+            read_bytes.append(_read_bytes(disks) - base)
+            while changes and changes[0]["at_s"] <= now_s:
+                net.change(scenario["net"], changes.pop(0))
+            if now_s >= told_s:
+                progress(now_s, workload["runtime_s"])
+                told_s = now_s + PROGRESS_PERIOD_S
+            sample += 1
+            time.sleep(max(0.0, start + sample * period_s - time.monotonic()))
+    text = Path("/run/fio.json").read_text()
+    if fio.returncode or not text.startswith("{"):
+        said = Path("/host/fio.err").read_text().strip() or text.strip()
+        raise RuntimeError(f"fio: exit {fio.returncode}: {said[-300:]}")
+    return {"t_s": times_s, "read_bytes": read_bytes, "start_us": round(start * 1e6), "fio": json.loads(text)}
+
+
+def progress(done_s: float, total_s: float) -> None:
+    """Tell the host how far the guest's time has come."""
+    Path("/host/progress").write_text(f"{done_s:.1f} {total_s}\n")
