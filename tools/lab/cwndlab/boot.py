@@ -14,9 +14,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from cwndlab.images import Images
 from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError
 
 MEMORY_MB = 1024
@@ -26,15 +26,6 @@ START_NS = 1_793_491_200 * 10**9
 TROUBLE = re.compile(r"WARNING:|BUG:|Oops|Kernel panic|Call Trace|rcu: INFO|hung task|possible .* detected")
 
 
-@dataclass(frozen=True)
-class Images:
-    """What a guest is made of."""
-
-    kernel: Path
-    root: Path
-    tools: Path | None
-
-
 def _prepare(images: Images, plan: dict) -> Path:
     run = Path(tempfile.mkdtemp(prefix="cwndlab."))
     (run / "out").mkdir()
@@ -42,15 +33,15 @@ def _prepare(images: Images, plan: dict) -> Path:
     (run / "root").symlink_to(images.root)
     (run / "configs").symlink_to(CONFIGS)
     (run / "lab").symlink_to(GUEST_SCRIPTS)
-    if images.tools:
-        (run / "tools").symlink_to(images.tools)
-    else:
-        (run / "tools").mkdir()
+    (run / "tools").symlink_to(images.tools)
     return run
 
 
 def _command(images: Images, seed: int, *, virtual_time: bool) -> list[str]:
-    """Paths are relative to the run directory, so that every run has the same command line."""
+    """UML's command line: the same for every run (the kernel mixes it into its random numbers).
+
+    The guest sees nothing of the host outside the run directory, its working directory, and its links.
+    """
     setarch = shutil.which("setarch")
     if not setarch:
         raise LabError("setarch not found (Debian: util-linux)")
@@ -59,7 +50,7 @@ def _command(images: Images, seed: int, *, virtual_time: bool) -> list[str]:
         "-R",
         str(images.kernel),
         f"mem={MEMORY_MB}M",
-        "hostfs=.",
+        "hostfs=/proc/self/cwd",
         "root=none",
         "rootfstype=hostfs",
         "rootflags=root",
@@ -74,6 +65,13 @@ def _command(images: Images, seed: int, *, virtual_time: bool) -> list[str]:
         f"seed={seed}",
         *(["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if virtual_time else []),
     ]
+
+
+def _cpu(slot: int) -> set[int]:
+    """One CPU for all of a guest's processes: they hand over to each other all the time, and
+    handing over between CPUs makes a run three times as slow."""
+    usable = sorted(os.sched_getaffinity(0))
+    return {usable[slot % len(usable)]}
 
 
 def _environment() -> dict[str, str]:
@@ -100,7 +98,7 @@ def _kill(process: subprocess.Popen) -> None:
 def run(
     images: Images,
     plan: dict,
-    seed: int,
+    slot: int,
     timeout_s: float,
     progress: Callable[[float], None],
     keep: bool,
@@ -110,6 +108,7 @@ def run(
     failed = True
     try:
         with open(where / "out/console.log", "wb") as console:
+            seed = plan["scenario"]["net"]["seed"]
             guest = subprocess.Popen(
                 _command(images, seed, virtual_time=True),
                 cwd=where,
@@ -118,6 +117,7 @@ def run(
                 stdout=console,
                 stderr=console,
                 start_new_session=True,
+                preexec_fn=lambda: os.sched_setaffinity(0, _cpu(slot)),
             )
         try:
             deadline = time.monotonic() + timeout_s
@@ -151,12 +151,12 @@ def _progress(where: Path) -> float:
     return float(done)
 
 
-def shell(images: Images, plan: dict, seed: int) -> int:
+def shell(images: Images, plan: dict) -> int:
     """The booted lab on this terminal, in real time."""
     where = _prepare(images, plan)
     try:
         return subprocess.run(
-            [*_command(images, seed, virtual_time=False), "quiet"], cwd=where, env=_environment()
+            [*_command(images, plan["scenario"]["net"]["seed"], virtual_time=False), "quiet"], cwd=where, env=_environment()
         ).returncode
     finally:
         shutil.rmtree(where, ignore_errors=True)

@@ -29,12 +29,12 @@ PACKAGES = (
     "open-iscsi fio python3 python3-rtslib-fb sg3-utils udev linux-sysctl-defaults"
 ).split()
 # Raise it when what is done to the unpacked tree below changes.
-LAYOUT = 1
+LAYOUT = 2
 LISTS_MAX_AGE_S = 24 * 3600
 
 # The run directory is UML's working directory and holds links to all that the guest may see.
 INIT = """#!/bin/sh
-mount -t hostfs -o /lab none /lab
+mount -t hostfs -o hostfs=/lab none /lab
 exec /lab/init
 """
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"

@@ -2,6 +2,7 @@
 """The initiator: open-iscsi in the initial network namespace (its netlink works in no other)."""
 
 import fcntl
+import os
 import time
 from pathlib import Path
 
@@ -36,6 +37,8 @@ def login(iqn: str, luns: int, config_lines: list[str]) -> list[str]:
         if time.monotonic() > deadline:
             raise RuntimeError(f"{len(disks)} of {luns} disks after {LOGIN_PATIENCE_S} s")
         time.sleep(0.05)
+    for disk in disks:
+        os.close(os.open(f"/dev/{disk}", os.O_RDONLY))  # waits for the partition scan
     return disks
 
 

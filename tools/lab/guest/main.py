@@ -59,6 +59,11 @@ def competing_flows(flows: list[dict]) -> list[subprocess.Popen]:
     return started
 
 
+def shown(plan: dict) -> list[dict]:
+    """The target's connections as the monitor has them."""
+    return json.loads(net.run(*net.within("target", MONITOR, "show", "--json"))) if plan["monitor"] else []
+
+
 def record_of(path: str) -> list[dict]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()] if os.path.exists(path) else []
 
@@ -69,6 +74,7 @@ def run(plan: dict) -> dict:
     iqn, disks = bring_up(plan)
     for disk in disks:
         initiator.apply_static(disk, plan["static"])
+    before_daemon = {"initiator": initiator.settings(iqn, disks)}
     daemon = monitor = None
     if plan["daemon"]:
         with open("/host/cwndd.log", "w") as log:
@@ -84,11 +90,10 @@ def run(plan: dict) -> dict:
         time.sleep(0.5)
     at_start = {"initiator": initiator.settings(iqn, disks), "target": target.settings(iqn)}
     flows = competing_flows(scenario["net"]["cross"])
-    before = net.mib("target")
+    mib, connections = {"before": net.mib("target")}, {"before": shown(plan)}
     measured = measure.read(scenario, disks)
     time.sleep(1 + scenario["net"]["rtt_ms"] / 1000)  # the last retransmission is counted too
-    after = net.mib("target")
-    final = json.loads(net.run(*net.within("target", MONITOR, "show", "--json"))) if plan["monitor"] else None
+    mib["after"], connections["after"] = net.mib("target"), shown(plan)
     for process in [*flows, *filter(None, [monitor])]:
         process.send_signal(signal.SIGTERM)
     at_end = {"initiator": initiator.settings(iqn, disks)}
@@ -103,14 +108,15 @@ def run(plan: dict) -> dict:
         "kernel": os.uname().release,
         "disks": disks,
         "effective": {
+            "before_daemon": before_daemon,
             "at_start": at_start,
             "at_end": at_end,
             "restored": restored,
             "sysctl": {machine: sysctls(machine) for machine in ("initiator", "target")},
         },
         "measured": measured,
-        "mib": {key: after[key] - before[key] for key in after if after[key] != before[key]},
-        "connections": final,
+        "mib": {key: grown for key, n in mib["after"].items() if (grown := n - mib["before"].get(key, 0))},
+        "connections": connections,
         "samples": record_of("/run/samples.jsonl"),
         "settings": record_of("/run/settings.jsonl"),
         "qdiscs": net.qdiscs(),
@@ -121,7 +127,7 @@ def run(plan: dict) -> dict:
 
 def sysctls(machine: str) -> dict[str, str]:
     """The TCP settings that matter, as this machine has them."""
-    names = [f"net.ipv4.tcp_{name}" for name in ("rmem", "wmem", "mem", "congestion_control", "ecn", "notsent_lowat")]
+    names = [f"net.ipv4.tcp_{name}" for name in ("rmem", "wmem", "congestion_control", "ecn", "notsent_lowat")]
     lines = net.run(*net.within(machine, "sysctl", *names)).splitlines()
     return {key: " ".join(value.split()) for key, value in (line.split(" = ") for line in lines)}
 

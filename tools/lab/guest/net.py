@@ -16,6 +16,8 @@ import subprocess
 
 INITIATOR, TARGET, CROSS = "10.0.1.2", "10.0.2.2", "10.0.3.2"
 BUCKET_BYTES = 2 * 1514
+# A card takes whole TSO segments, as fq counts them: one bucket is the largest of them.
+CARD_BUCKET_BYTES = 68_000
 NEVER_DROPS_PKTS = 10_000_000
 
 
@@ -23,7 +25,9 @@ def run(*argv: str) -> str:
     """Run a command; its output, or the error with what it said."""
     done = subprocess.run(argv, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
+        print(done.stdout, done.stderr, flush=True)
+        reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise RuntimeError(f"{' '.join(argv)}: exit {done.returncode}: {reason}")
     return done.stdout
 
 
@@ -56,7 +60,7 @@ def _machine(netns: str, peer: str, network: str, access_mbit: float, qdisc: str
         "tc",
         netns,
         [
-            f"qdisc add dev eth0 root handle 1: tbf rate {access_mbit}mbit burst {BUCKET_BYTES} limit 1000000",
+            f"qdisc add dev eth0 root handle 1: tbf rate {access_mbit}mbit burst {CARD_BUCKET_BYTES} limit 1000000",
             f"qdisc add dev eth0 parent 1: handle 10: {qdisc}",
         ],
     )

@@ -28,8 +28,8 @@ def start(target: dict, luns: int) -> str:
         mapped.append({**lun, "index": n, "storage_object": f"/backstores/{made['plugin']}/disk{n}"})
     config["storage_objects"], portal_group["luns"] = stores, mapped
 
-    Path("/var/target/pr").mkdir(parents=True)
-    CONFIGFS.joinpath("dbroot").write_text("/var/target") if CONFIGFS.exists() else None
+    Path("/var/target").mkdir()
+    Path("/etc/rtslib-fb-target/pr").mkdir(parents=True)  # LIO's dbroot, which rtslib sets
     saved = Path("/run/saveconfig.json")
     saved.write_text(json.dumps(config))
     said = run(*within("target", "targetctl", "restore", str(saved)))

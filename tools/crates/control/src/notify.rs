@@ -24,18 +24,14 @@
 use crate::rate::{carried, per_second, Meter};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
-/// The path that settings at rest are made for until one was measured, in bytes/s: 200 Mbit/s. Requests that turn out
-/// too small cost one drain of a pipe that is not full yet; requests too large for the path cost losses.
-const ASSUMED_RATE: u64 = 25_000_000;
+/// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s.
+const ASSUMED_RATE: u64 = 125_000_000;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 48;
 /// Requests asked for at rest and beyond the bandwidth-delay product in motion: one is on its way to the target while
 /// the last is still being received.
-const REST_REQUESTS: u64 = 4;
+const REST_REQUESTS: u64 = 2;
 const SLACK_REQUESTS: u64 = 2;
-/// Requests that must arrive in one go to be believed as a train, and how many of them are looked at.
-const LEAST_TRAIN_REQUESTS: u64 = 3;
-const TRAIN_REQUESTS: u64 = 16;
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
 /// Least time between two changes of the request size once the start is over.
@@ -182,7 +178,7 @@ impl Notify {
         let delta_us = input.now_us - self.last_tick_us;
         let done = self.meter.latest_bytes();
         let trip = self.meter.average(self.rtt_us()).map_or(0, |rate| carried(rate, self.rtt_us()));
-        if let Some(rate) = self.meter.train(LEAST_TRAIN_REQUESTS, TRAIN_REQUESTS, self.request(), self.rtt_us() / 4) {
+        if let Some(rate) = self.meter.train(self.request(), self.rtt_us() / 4) {
             if rate > self.capacity + self.capacity / 16 {
                 self.full_us = None;
             }
@@ -199,7 +195,11 @@ impl Notify {
             self.queued_trips = if known && self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
         }
         if congested {
-            self.enter(Phase::Cruise, "loss while starting".into());
+            // TCP never had more in flight; trains after a loss may be what the hole held back.
+            let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
+            self.capacity = self.capacity.min(per_second(lost_at, self.rtt_us()));
+            self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
+            self.enter(Phase::Cruise, format!("loss at {} kB while starting", lost_at / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
         } else if known && self.window_bytes >= goal {
@@ -257,10 +257,11 @@ impl Notify {
         // While starting, the trains still grow: the next round trip may show twice the rate.
         let expected = if self.phase == Phase::Start { 2 * self.capacity } else { self.capacity };
         let best = self.request_for(expected);
+        let settled = self.phase == Phase::Cruise || self.full_us.is_some_and(|us| now_us - us > self.rtt_us());
         let crowded = self.window_for(self.capacity) >= u64::from(self.limits.max_commands) * self.request();
         let request = if crowded {
             best.max(4 * self.request_bytes).min(self.limits.max_request_bytes)
-        } else if self.phase == Phase::Cruise && best < self.request_bytes / 2 {
+        } else if settled && best < self.request_bytes / 2 {
             best
         } else {
             self.request_bytes

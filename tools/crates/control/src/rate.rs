@@ -6,6 +6,11 @@ use std::collections::VecDeque;
 /// Samples kept: at the finest tick more than four round trips' worth.
 const CAPACITY: usize = 512;
 
+/// What is believed as a train, and how much of it is looked at.
+const LEAST_TRAIN_PIECES: u64 = 3;
+const LEAST_TRAIN_SAMPLES: usize = 8;
+const TRAIN_PIECES: u64 = 16;
+
 /// A short history of one cumulative byte counter.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -45,24 +50,27 @@ impl Meter {
     }
 
     /// Rate in bytes/s at which the latest pieces of `piece_bytes` came in one go, that is without a pause over
-    /// `pause_us`: of at most the last `most` of them, and none if there were fewer than `least`.
+    /// `pause_us`: of the last [`TRAIN_PIECES`] of them, and none if there were fewer than [`LEAST_TRAIN_PIECES`] or
+    /// they took fewer than [`LEAST_TRAIN_SAMPLES`] samples.
     ///
     /// Data that crossed the bottleneck back to back arrives at the bottleneck's rate even while the window is too
     /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). What came
     /// first only starts the clock; the counter moves by whole pieces, so the result is off by up to one of them.
-    pub fn train(&self, least: u64, most: u64, piece_bytes: u64, pause_us: u64) -> Option<u64> {
+    pub fn train(&self, piece_bytes: u64, pause_us: u64) -> Option<u64> {
         let &(now_us, bytes) = self.samples.back()?;
-        let mut arrivals = (1..self.samples.len()).rev().filter(|&i| self.samples[i].1 > self.samples[i - 1].1);
-        let mut first = self.samples[arrivals.next()?];
+        let newest = self.samples.len() - 1;
+        let mut arrivals = (1..=newest).rev().filter(|&i| self.samples[i].1 > self.samples[i - 1].1);
+        let mut first = arrivals.next()?;
         for i in arrivals {
             let (t, b) = self.samples[i];
-            if first.0 - t > pause_us || bytes - b > most * piece_bytes {
+            if self.samples[first].0 - t > pause_us || bytes - b > TRAIN_PIECES * piece_bytes {
                 break;
             }
-            first = (t, b);
+            first = i;
         }
-        let arrived = bytes - first.1;
-        (arrived >= least * piece_bytes).then(|| per_second(arrived, now_us - first.0))
+        let arrived = bytes - self.samples[first].1;
+        (arrived >= LEAST_TRAIN_PIECES * piece_bytes && newest - first >= LEAST_TRAIN_SAMPLES)
+            .then(|| per_second(arrived, now_us - self.samples[first].0))
     }
 }
 
@@ -102,7 +110,7 @@ mod tests {
                 meter.push(trip * 100_000 + ms * 1_000 + 1, trip * 100_000 + ms * 10_000);
             }
         }
-        let train = meter.train(3, 8, 10_000, 20_000).expect("a train");
+        let train = meter.train(10_000, 20_000).expect("a train");
         assert!((9_500_000..=10_500_000).contains(&train), "{train}");
     }
 

@@ -19,7 +19,10 @@ pub struct Sysfs {
 impl Sysfs {
     /// `timeout`: after which the kernel gives a question up, and resets the connection for it.
     pub fn new(timeout: Duration) -> Self {
-        Self { root: PathBuf::from("/sys"), timeout }
+        Self {
+            root: PathBuf::from("/sys"),
+            timeout,
+        }
     }
 
     fn session(&self, class_dir: &Path) -> Option<Session> {
@@ -70,8 +73,9 @@ impl Sysfs {
 
 impl Host for Sysfs {
     fn sessions(&self) -> Vec<Session> {
-        let mut sessions: Vec<Session> =
-            entries(&self.root.join("class/iscsi_session")).filter_map(|dir| self.session(&dir)).collect();
+        let mut sessions: Vec<Session> = entries(&self.root.join("class/iscsi_session"))
+            .filter_map(|dir| self.session(&dir))
+            .collect();
         sessions.sort_by_key(|session| session.sid);
         sessions
     }
@@ -123,7 +127,10 @@ fn knob_path(disk: &Disk, knob: Knob) -> PathBuf {
 
 /// What is in a directory; nothing where there is no such directory.
 fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+    fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
 }
 
 fn file_name(path: &Path) -> Option<String> {
@@ -135,5 +142,7 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 fn number<T: std::str::FromStr>(path: &Path) -> io::Result<T> {
-    read(path)?.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a number", path.display())))
+    read(path)?
+        .parse()
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a number", path.display())))
 }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The daemon's loop: waits for the next thing that is due, a job's result, a uevent, a question for the status, or the
+//! signal to end.
+
+use crate::config::Config;
+use crate::crew::Threads;
+use crate::host::sysfs::Sysfs;
+use crate::host::uevent::Uevents;
+use crate::record::Recorder;
+use crate::status;
+use crate::store::{Store, boot_id};
+use crate::tuner::Tuner;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use std::error::Error;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub fn run(config: Config, record: Option<&Path>) -> Result<(), Box<dyn Error>> {
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        signals.add(signal);
+    }
+    // Before any thread is started, so that all have it.
+    signals.thread_block()?;
+    let signal_fd = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+
+    let store = Store::open(&config.state_dir, &config.runtime_dir, &boot_id()?)?;
+    let recorder = Recorder::create(record).map_err(|error| format!("--record: {error}"))?;
+    let socket = config.status_socket();
+    let listener = status::listen(&socket).map_err(|error| format!("{}: {error}", socket.display()))?;
+    let uevents = Uevents::open()?;
+    let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
+    if let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE) {
+        log::info!("memory is not locked: {}", error.desc());
+    }
+
+    let host = Arc::new(Sysfs::new(config.page_timeout()));
+    let (crew, results) = Threads::new(host.clone(), Arc::clone(&wake));
+    let mut tuner = Tuner::new(host, Box::new(crew), store, recorder, config)?;
+    log::info!("running, {}", env!("CARGO_PKG_VERSION"));
+    loop {
+        let due_us = tuner.step(now_us()?);
+        let timeout = TimeSpec::from_duration(Duration::from_micros(due_us.saturating_sub(now_us()?)));
+        let mut fds = [signal_fd.as_fd(), wake.as_fd(), uevents.as_fd(), listener.as_fd()]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        match ppoll(&mut fds, Some(timeout), None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(signal) = signal_fd.read_signal()? {
+            log::info!("ending: signal {}", signal.ssi_signo);
+            break;
+        }
+        if uevents.drain() {
+            tuner.rescan_soon(now_us()?);
+        }
+        // Emptied before the results are taken: one that comes in between wakes the next poll.
+        match wake.read() {
+            Ok(_) | Err(Errno::EAGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for (sid, done) in results.try_iter() {
+            tuner.done(now_us()?, sid, done);
+        }
+        let now_us = now_us()?;
+        status::serve(&listener, || status::describe(&tuner, now_us));
+    }
+    tuner.shutdown()?;
+    let _ = std::fs::remove_file(socket);
+    Ok(())
+}
+
+/// CLOCK_MONOTONIC.
+fn now_us() -> nix::Result<u64> {
+    let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
+    Ok(u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Puts the originals back: at exit, at the start after a crash, and by `iscsi-cwndd restore`.
+
+use crate::host::{Disk, DiskId, Host, Knob, Knobs};
+use crate::store::{Error, Store};
+use std::io;
+
+/// Writes a setting and reads it back. The kernel may raise the read-ahead when it applies a new `max_sectors_kb`; that
+/// is undone, whoever's value it was.
+pub fn set(host: &dyn Host, disk: &Disk, knob: Knob, value: u32) -> io::Result<u32> {
+    if knob == Knob::MaxSectorsKb {
+        let read_ahead_kb = host.get(disk, Knob::ReadAheadKb)?;
+        host.set(disk, knob, value)?;
+        if host.get(disk, Knob::ReadAheadKb)? != read_ahead_kb {
+            host.set(disk, Knob::ReadAheadKb, read_ahead_kb)?;
+        }
+    } else {
+        host.set(disk, knob, value)?;
+    }
+    host.get(disk, knob)
+}
+
+/// Gives every disk with saved originals these back, except where someone else has changed a setting meanwhile, and
+/// forgets them. Disks that are gone are forgotten. Returns the number of settings put back.
+pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<u32, Error> {
+    let disks: Vec<Disk> = host.sessions().into_iter().flat_map(|session| session.disks).collect();
+    let mut count = 0;
+    for id in store.disks() {
+        count += disks
+            .iter()
+            .find(|disk| disk.id == id)
+            .map_or(0, |disk| restore(host, store, disk));
+        store.forget(&id)?;
+    }
+    Ok(count)
+}
+
+/// Puts one disk's originals back and returns how many settings that changed.
+pub fn restore(host: &dyn Host, store: &Store, disk: &Disk) -> u32 {
+    let (id, name) = (&disk.id, &disk.name);
+    let Some(original) = store.original(id) else { return 0 };
+    let Ok(found) = Knobs::try_new(|knob| host.get(disk, knob)) else {
+        log::warn!("{name}: settings cannot be read, not restored");
+        return 0;
+    };
+    let mut count = 0;
+    for knob in Knob::ALL {
+        let (found, original, knob_name) = (*found.get(knob), *original.get(knob), knob.name());
+        if found == original {
+            continue;
+        }
+        if !store.is_ours(id, knob, found) {
+            log::info!("{name}: {knob_name} {found} is someone else's, left alone");
+            continue;
+        }
+        match set(host, disk, knob, original) {
+            Ok(now) => {
+                log::info!("{name}: {knob_name} {found} -> {now}: put back");
+                count += 1;
+            }
+            Err(error) => log::warn!("{name}: {knob_name} {found} -> {original} failed: {error}"),
+        }
+    }
+    count
+}
+
+/// The disk's settings as found, and which of them, after an earlier run that kept them, are not that run's.
+pub fn adopt(store: &Store, id: &DiskId, found: &Knobs<u32>) -> (Knobs<u32>, Vec<Knob>) {
+    match store.original(id) {
+        Some(original) => {
+            let foreign = |knob: &Knob| {
+                let value = *found.get(*knob);
+                value != *original.get(*knob) && !store.is_ours(id, *knob, value)
+            };
+            (*original, Knob::ALL.into_iter().filter(foreign).collect())
+        }
+        None => (*found, Vec::new()),
+    }
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One session under control: when its target is asked, when its strategy is, and what follows.
+//!
+//! A login starts with one question, idle or not: it tells whether the target has the page at all. From then on the
+//! target is asked only while a disk of the session reads.
+
+use crate::config::Config;
+use crate::crew::{Crew, Done, Job};
+use crate::disk::TunedDisk;
+use crate::host::{AskError, Host, Session};
+use crate::record::Recorder;
+use crate::store::Store;
+use crate::throttle::Throttle;
+use cwnd_control::{DiskState, Input, Output, PathState, Strategy};
+use cwnd_log_page::{Connection, Page};
+
+/// After a question that failed, or a page that was refused.
+const RETRY_US: u64 = 1_000_000;
+/// Bounds of what a strategy may ask for as its next time.
+const MIN_TICK_US: u64 = 100;
+const MAX_TICK_US: u64 = 10_000_000;
+
+/// What the daemon owns and a session uses.
+pub struct World<'a> {
+    pub host: &'a dyn Host,
+    pub crew: &'a mut dyn Crew,
+    pub store: &'a mut Store,
+    pub log: &'a mut Throttle,
+    pub recorder: &'a mut Recorder,
+    pub config: &'a Config,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Feedback {
+    /// Not asked yet since the login.
+    Unknown,
+    Good,
+    /// No setting moves until a good page comes.
+    Trouble(String),
+    /// Left alone until the next login.
+    NotOffered(String),
+}
+
+/// A page with the times of its question and answer.
+pub struct Answer {
+    pub connection: Connection,
+    pub clock_us: u64,
+    pub asked_us: u64,
+    pub answered_us: u64,
+}
+
+pub struct TunedSession {
+    pub info: Session,
+    pub disks: Vec<TunedDisk>,
+    pub feedback: Feedback,
+    pub active: bool,
+    pub answer: Option<Answer>,
+    pub output: Option<Output>,
+    strategy: Box<dyn Strategy>,
+    /// The page not yet shown to the strategy.
+    fresh: Option<PathState>,
+    /// The login that was asked and has not answered yet.
+    asking: Option<String>,
+    asked_us: u64,
+    ask_due_us: u64,
+    due_us: u64,
+}
+
+impl TunedSession {
+    pub fn new(info: Session, disks: Vec<TunedDisk>, strategy: Box<dyn Strategy>) -> Self {
+        Self {
+            info,
+            disks,
+            feedback: Feedback::Unknown,
+            active: false,
+            answer: None,
+            output: None,
+            strategy,
+            fresh: None,
+            asking: None,
+            asked_us: 0,
+            ask_due_us: 0,
+            due_us: 0,
+        }
+    }
+
+    /// Another login of the same session: everything about the path is to be learnt anew.
+    pub fn logged_in_again(&mut self, info: Session, strategy: Box<dyn Strategy>) {
+        if self.feedback != Feedback::Unknown {
+            log::info!("session {}: logged in again", info.sid);
+        }
+        let disks = std::mem::take(&mut self.disks);
+        let asking = self.asking.take();
+        *self = Self {
+            asking,
+            ..Self::new(info, disks, strategy)
+        };
+    }
+
+    /// News of the session that change nothing but what is due.
+    pub fn set_info(&mut self, info: Session) {
+        (self.info, self.due_us) = (info, 0);
+    }
+
+    /// Other disks: a new strategy, because it knows them by their order.
+    pub fn set_disks(&mut self, info: Session, disks: Vec<TunedDisk>, strategy: Box<dyn Strategy>) {
+        (self.info, self.disks, self.strategy) = (info, disks, strategy);
+        (self.output, self.active) = (None, false);
+        self.due_us = 0;
+    }
+
+    /// Does what is due and returns when something is due next.
+    pub fn step(&mut self, world: &mut World<'_>, now_us: u64) -> u64 {
+        if now_us < self.due_us {
+            return self.due_us;
+        }
+        let idle_due_us = now_us + world.config.idle_interval_us();
+        self.due_us = match self.feedback {
+            _ if !self.info.logged_in || self.disks.is_empty() => u64::MAX,
+            Feedback::NotOffered(_) => u64::MAX,
+            Feedback::Unknown => {
+                self.ask(world, now_us);
+                idle_due_us
+            }
+            Feedback::Good | Feedback::Trouble(_) => self.watch(world, now_us, idle_due_us),
+        };
+        self.due_us
+    }
+
+    fn watch(&mut self, world: &mut World<'_>, now_us: u64, idle_due_us: u64) -> u64 {
+        let mut reading_now = false;
+        for disk in &mut self.disks {
+            reading_now |= disk.look(world.host, now_us);
+        }
+        if !self.active && reading_now {
+            self.active = true;
+            (self.ask_due_us, self.output) = (now_us.min(self.ask_due_us), None);
+            if self.feedback == Feedback::Good {
+                self.ask_due_us = now_us;
+            }
+        } else if self.active
+            && !self
+                .disks
+                .iter()
+                .any(|disk| disk.reading(now_us, world.config.idle_after_us()))
+        {
+            self.active = false;
+            self.output = None;
+            world.crew.dismiss(self.info.sid);
+        }
+        if reading_now && now_us >= self.ask_due_us {
+            self.ask(world, now_us);
+        }
+        if self.feedback != Feedback::Good {
+            return idle_due_us;
+        }
+        if self.active {
+            let next_us = self.output.as_ref().map_or(0, |output| output.next_us);
+            if now_us >= next_us || self.fresh.is_some() {
+                self.consult(world, now_us);
+            }
+            let next_us = self.output.as_ref().map_or(idle_due_us, |output| output.next_us);
+            let ask_us = if self.asking.is_some() {
+                u64::MAX
+            } else {
+                self.ask_due_us
+            };
+            return next_us.min(ask_us).clamp(now_us + MIN_TICK_US, now_us + MAX_TICK_US);
+        }
+        if self.output.is_none() || self.fresh.is_some() {
+            self.consult(world, now_us);
+        }
+        idle_due_us
+    }
+
+    fn ask(&mut self, world: &mut World<'_>, now_us: u64) {
+        if self.asking.is_some() {
+            return;
+        }
+        let idle_after_us = world.config.idle_after_us();
+        let reader = self.disks.iter().find(|disk| disk.reading(now_us, idle_after_us));
+        let Some(disk) = reader.or(self.disks.first()) else {
+            return;
+        };
+        self.asking = Some(self.info.login.clone());
+        self.asked_us = now_us;
+        world.crew.submit(self.info.sid, Job::Ask(disk.disk.clone()));
+    }
+
+    /// Takes the result of a job.
+    pub fn done(&mut self, world: &mut World<'_>, now_us: u64, done: Done) {
+        match done {
+            Done::Asked(answer) => {
+                let asked = self.asking.take();
+                if asked.as_ref() == Some(&self.info.login) {
+                    self.answered(world, now_us, answer);
+                }
+                if !self.active {
+                    world.crew.dismiss(self.info.sid);
+                }
+                self.due_us = 0;
+            }
+            Done::SetMaxSectors(id, result) => {
+                if let Some(disk) = self.disks.iter_mut().find(|disk| disk.disk.id == id) {
+                    disk.frozen(result);
+                    self.apply(world);
+                }
+                if matches!(self.feedback, Feedback::NotOffered(_)) {
+                    self.put_back(world);
+                }
+                if !self.active && self.asking.is_none() {
+                    world.crew.dismiss(self.info.sid);
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, world: &mut World<'_>, now_us: u64, answer: Result<Vec<u8>, AskError>) {
+        let page = match answer {
+            Ok(bytes) => Page::parse(&bytes).map_err(|error| format!("log page refused: {error}")),
+            Err(AskError::NotOffered) => return self.leave_alone(world, AskError::NotOffered.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match page {
+            Ok(page) => match page.connections.into_iter().find(|connection| connection.tcp) {
+                Some(connection) => self.learnt(now_us, page.clock_us, connection),
+                None => self.leave_alone(world, "the session has no TCP connection".into()),
+            },
+            Err(trouble) => {
+                if !matches!(self.feedback, Feedback::Trouble(_)) {
+                    log::warn!(
+                        "session {}: {trouble}; nothing is changed until a good page comes",
+                        self.info.sid
+                    );
+                    self.feedback = Feedback::Trouble(trouble);
+                }
+                self.ask_due_us = now_us + RETRY_US;
+            }
+        }
+    }
+
+    fn learnt(&mut self, now_us: u64, clock_us: u64, connection: Connection) {
+        if self.feedback != Feedback::Good {
+            log::info!(
+                "session {}: {} tells of its TCP connection",
+                self.info.sid,
+                self.info.target_iqn
+            );
+            self.feedback = Feedback::Good;
+        }
+        self.fresh = Some(path_state(clock_us, &connection));
+        let page_us = self.output.as_ref().map_or(0, |output| output.page_us);
+        self.ask_due_us = now_us.max(self.asked_us.saturating_add(page_us));
+        self.answer = Some(Answer {
+            connection,
+            clock_us,
+            asked_us: self.asked_us,
+            answered_us: now_us,
+        });
+    }
+
+    /// Not offered: once said, and settings changed while it was are put back.
+    fn leave_alone(&mut self, world: &mut World<'_>, why: String) {
+        log::info!("session {}: {why}; left alone until its next login", self.info.sid);
+        self.feedback = Feedback::NotOffered(why);
+        (self.active, self.output, self.answer) = (false, None, None);
+        self.put_back(world);
+    }
+
+    fn put_back(&mut self, world: &mut World<'_>) {
+        for disk in self.disks.iter_mut().filter(|disk| !disk.freezing) {
+            disk.put_back(world.host, world.store);
+        }
+    }
+
+    /// Asks the strategy and does what it says.
+    fn consult(&mut self, world: &mut World<'_>, now_us: u64) {
+        let idle_after_us = world.config.idle_after_us();
+        let states: Vec<DiskState> = self
+            .disks
+            .iter()
+            .map(|disk| disk.state(disk.reading(now_us, idle_after_us)))
+            .collect();
+        let path = self.fresh.take();
+        let input = Input {
+            now_us,
+            path,
+            disks: &states,
+        };
+        let output = if self.active {
+            self.strategy.tick(&input)
+        } else {
+            self.strategy.rest(&input)
+        };
+        if self.active && path.is_some() {
+            self.ask_due_us = self.ask_due_us.max(self.asked_us.saturating_add(output.page_us));
+        }
+        self.output = Some(output);
+        self.apply(world);
+        world.recorder.tick(now_us, self, path.is_some());
+    }
+
+    fn apply(&mut self, world: &mut World<'_>) {
+        let Some(output) = &self.output else { return };
+        for (disk, depth) in self.disks.iter_mut().zip(&output.depths) {
+            let wanted = disk.wanted(output.request_bytes, output.read_ahead_bytes, *depth);
+            if let Some(job) = disk.apply(world.host, world.store, &wanted, &output.reason, world.log) {
+                world.crew.submit(self.info.sid, job);
+            }
+        }
+    }
+}
+
+fn path_state(clock_us: u64, connection: &Connection) -> PathState {
+    let figures = &connection.figures;
+    PathState {
+        clock_us,
+        mss_bytes: figures.mss_bytes,
+        snd_cwnd_pkts: figures.snd_cwnd_pkts,
+        ssthresh_pkts: figures.ssthresh_pkts,
+        prior_cwnd_pkts: figures.prior_cwnd_pkts,
+        ca_state: connection.ca_state as u8,
+        srtt_us: figures.srtt_us,
+        min_rtt_us: figures.min_rtt_us,
+        snd_wnd_bytes: figures.snd_wnd_bytes,
+        delivery_rate_bytes_per_s: figures.delivery_rate_bytes_per_s,
+        delivery_rate_app_limited: connection.delivery_rate_app_limited,
+        bytes_sent: figures.bytes_sent,
+        bytes_acked: figures.bytes_acked,
+        bytes_retrans: figures.bytes_retrans,
+        busy_us: figures.busy_us,
+        rwnd_limited_us: figures.rwnd_limited_us,
+        sndbuf_limited_us: figures.sndbuf_limited_us,
+        cwr_local: figures.cwr_local.count,
+        cwr_ecn: figures.cwr_ecn.count,
+        recovery: figures.recovery.count,
+        loss: figures.loss.count,
+        sndbuf_bytes: figures.sndbuf_bytes,
+        notsent_bytes: figures.notsent_bytes,
+        read_outstanding_bytes: figures.read_outstanding_bytes,
+    }
+}

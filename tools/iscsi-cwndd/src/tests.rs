@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The daemon on a simulated host: what it must never do, whatever target, administrator or power supply do.
+
+use crate::config::{Config, OnExit};
+use crate::host::sim::{STOCK, Sim, SimCrew, disk, page};
+use crate::host::{Knob, Knobs, Reads};
+use crate::record::Recorder;
+use crate::session::Feedback;
+use crate::store::{Error, Store};
+use crate::tuner::Tuner;
+use crate::{restore, status};
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::sync::{Arc, Once};
+
+const SECOND_US: u64 = 1_000_000;
+
+thread_local!(static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) });
+
+/// Keeps what each test logs; every test has its own thread.
+struct TestLog;
+
+impl log::Log for TestLog {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        LOG.with_borrow_mut(|lines| lines.push(format!("{}: {}", record.level(), record.args())));
+    }
+
+    fn flush(&self) {}
+}
+
+fn logged(what: &str) -> usize {
+    LOG.with_borrow(|lines| lines.iter().filter(|line| line.contains(what)).count())
+}
+
+/// An initiator, its folders, and the daemon on it.
+struct Lab {
+    dir: tempfile::TempDir,
+    config: Config,
+    sim: Arc<Sim>,
+    crew: SimCrew,
+    tuner: Option<Tuner>,
+    now_us: u64,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(configure: impl FnOnce(&mut Config)) -> Self {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            log::set_logger(&TestLog).unwrap();
+            log::set_max_level(log::LevelFilter::Info);
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        (config.state_dir, config.runtime_dir) = (dir.path().join("state"), dir.path().join("run"));
+        configure(&mut config);
+        let sim = Sim::new(config.state_dir.clone());
+        let crew = SimCrew::new(Arc::clone(&sim));
+        let mut lab = Self {
+            dir,
+            config,
+            sim,
+            crew,
+            tuner: None,
+            now_us: SECOND_US,
+        };
+        lab.start();
+        lab
+    }
+
+    fn store(&self) -> Result<Store, Error> {
+        Store::open(&self.config.state_dir, &self.config.runtime_dir, "boot")
+    }
+
+    fn start(&mut self) {
+        let recorder = Recorder::create(Some(&self.dir.path().join("record"))).unwrap();
+        let (sim, crew) = (Arc::clone(&self.sim), Box::new(self.crew.clone()));
+        self.tuner = Some(Tuner::new(sim, crew, self.store().unwrap(), recorder, self.config.clone()).unwrap());
+    }
+
+    /// As a power supply or `kill -9` does.
+    fn crash(&mut self) {
+        self.tuner = None;
+    }
+
+    fn stop(&mut self) {
+        self.tuner.take().unwrap().shutdown().unwrap();
+    }
+
+    fn tuner(&mut self) -> &mut Tuner {
+        self.tuner.as_mut().unwrap()
+    }
+
+    /// Lets time pass; the disks of `readers` read all the while.
+    fn run(&mut self, seconds: u64, readers: &[&str]) {
+        let end_us = self.now_us + seconds * SECOND_US;
+        while self.now_us < end_us {
+            for reader in readers {
+                self.sim.read(reader);
+            }
+            while let Some((sid, done)) = self.crew.result(self.now_us) {
+                let now_us = self.now_us;
+                self.tuner().done(now_us, sid, done);
+            }
+            let now_us = self.now_us;
+            let due_us = self.tuner().step(now_us);
+            assert!(due_us > now_us, "a busy loop");
+            self.now_us = due_us.min(self.crew.due_us()).clamp(now_us + 1, end_us);
+        }
+    }
+
+    fn knobs(&self, disk: &str) -> Knobs<u32> {
+        self.sim.state().knobs[disk]
+    }
+
+    fn asked(&self) -> u32 {
+        self.sim.state().asked
+    }
+
+    fn feedback(&mut self) -> &Feedback {
+        &self.tuner().sessions[0].feedback
+    }
+}
+
+#[test]
+fn a_reading_disk_is_tuned_and_put_back_at_the_end() {
+    let mut lab = Lab::new();
+    lab.run(3, &["sda"]);
+    assert_eq!(lab.feedback(), &Feedback::Good);
+    assert_ne!(lab.knobs("sda"), STOCK);
+    assert!(lab.asked() > 10, "asked {} times in 3 s", lab.asked());
+    lab.stop();
+    assert_eq!(lab.knobs("sda"), STOCK);
+    assert_eq!(lab.knobs("sdb"), STOCK);
+    assert_eq!(lab.store().unwrap().disks(), []);
+}
+
+#[test]
+fn originals_are_saved_before_the_first_change() {
+    let mut lab = Lab::new();
+    lab.sim.state().on_write = Some(|_, state_dir| {
+        let saved = std::fs::read_to_string(state_dir.join("originals.json")).unwrap();
+        let stock = r#"{"max_sectors_kb":1280,"read_ahead_kb":128,"queue_depth":32}"#;
+        assert!(saved.contains(stock), "{saved}");
+    });
+    lab.run(2, &["sda", "sdb"]);
+    assert!(!lab.sim.state().writes.is_empty());
+}
+
+#[test]
+fn a_crash_is_made_good_at_the_next_start() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    lab.crash();
+    assert_ne!(lab.knobs("sda"), STOCK);
+    lab.start();
+    assert_eq!(lab.knobs("sda"), STOCK);
+    assert_eq!(logged("WARN: the last run did not end by itself"), 1);
+}
+
+#[test]
+fn restore_makes_a_crash_good_and_refuses_to_meddle() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    assert!(matches!(lab.store(), Err(Error::Running(_))));
+    lab.crash();
+    assert!(restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap() > 0);
+    assert_eq!(lab.knobs("sda"), STOCK);
+}
+
+#[test]
+fn another_boot_makes_saved_settings_void() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    lab.crash();
+    let before = lab.knobs("sda");
+    let mut store = Store::open(&lab.config.state_dir, &lab.config.runtime_dir, "another boot").unwrap();
+    assert_eq!(restore::restore_all(&*lab.sim, &mut store).unwrap(), 0);
+    assert_eq!(lab.knobs("sda"), before);
+}
+
+#[test]
+fn the_administrators_change_wins() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    lab.sim.state().knobs.get_mut("sda").unwrap().queue_depth = 77;
+    lab.run(30, &["sda"]);
+    assert_eq!(lab.knobs("sda").queue_depth, 77);
+    assert_eq!(
+        logged("sda: queue_depth is left alone from now on: changed to 77 by someone else"),
+        1
+    );
+    lab.stop();
+    assert_eq!(
+        lab.knobs("sda"),
+        Knobs {
+            queue_depth: 77,
+            ..STOCK
+        }
+    );
+}
+
+#[test]
+fn the_administrators_change_wins_while_the_daemon_is_down() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    lab.crash();
+    lab.sim.state().knobs.get_mut("sda").unwrap().read_ahead_kb = 777;
+    lab.start();
+    assert_eq!(
+        lab.knobs("sda"),
+        Knobs {
+            read_ahead_kb: 777,
+            ..STOCK
+        }
+    );
+}
+
+#[test]
+fn an_unpatched_target_is_noticed_once_and_left_alone() {
+    let mut lab = Lab::new();
+    lab.sim.state().answer = None;
+    lab.run(60, &["sda"]);
+    assert_eq!(lab.asked(), 1);
+    assert_eq!(lab.sim.state().writes, []);
+    assert_eq!(logged("left alone until its next login"), 1);
+}
+
+#[test]
+fn a_new_login_is_asked_again() {
+    let mut lab = Lab::new();
+    lab.sim.state().answer = None;
+    lab.run(10, &["sda"]);
+    lab.sim.state().session.as_mut().unwrap().login = "40001".into();
+    lab.sim.state().answer = Some(page().encode());
+    lab.run(10, &["sda"]);
+    assert_eq!(lab.feedback(), &Feedback::Good);
+    assert_ne!(lab.knobs("sda"), STOCK);
+    lab.stop();
+    assert_eq!(lab.knobs("sda"), STOCK);
+}
+
+#[test]
+fn an_idle_disk_is_never_asked() {
+    let mut lab = Lab::new();
+    lab.run(60, &[]);
+    assert_eq!(lab.asked(), 1, "the login's question");
+    lab.run(5, &["sda"]);
+    let asked = lab.asked();
+    lab.run(1, &[]);
+    let after = lab.asked();
+    assert!(
+        after <= asked + 1,
+        "at most the question of the last look at a disk that had just read"
+    );
+    lab.run(60, &[]);
+    assert_eq!(lab.asked(), after);
+    assert!(!lab.tuner().sessions[0].active);
+}
+
+#[test]
+fn bad_pages_move_nothing_and_are_reported_once() {
+    let good = page().encode();
+    let mut version = good.clone();
+    version[16] = 9;
+    let mut nonsense = page();
+    nonsense.connections[0].figures.snd_cwnd_pkts = 0;
+    for bad in [
+        good[..100].to_vec(),
+        version,
+        nonsense.encode(),
+        vec![0xff; 300],
+        Vec::new(),
+    ] {
+        let mut lab = Lab::new();
+        lab.run(2, &["sda"]);
+        let (tuned, reported) = (lab.knobs("sda"), logged("nothing is changed until a good page comes"));
+        lab.sim.state().answer = Some(bad);
+        // One question that is under way may still be answered well.
+        lab.run(1, &["sda"]);
+        let (after, writes) = (lab.knobs("sda"), lab.sim.state().writes.len());
+        lab.run(30, &["sda"]);
+        assert!(matches!(lab.feedback(), Feedback::Trouble(_)));
+        assert_eq!((lab.knobs("sda"), lab.sim.state().writes.len()), (after, writes));
+        assert_eq!(logged("nothing is changed until a good page comes"), reported + 1);
+        assert_ne!(tuned, STOCK);
+        lab.sim.state().answer = Some(good.clone());
+        lab.run(2, &["sda"]);
+        assert_eq!(lab.feedback(), &Feedback::Good);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn garbage_moves_nothing(bytes in prop::collection::vec(any::<u8>(), 0..300), keep in 0usize..60) {
+        let mut answer = page().encode();
+        answer.truncate(keep);
+        answer.extend(bytes);
+        prop_assume!(cwnd_log_page::Page::parse(&answer).is_err());
+        let mut lab = Lab::new();
+        lab.sim.state().answer = Some(answer);
+        lab.run(5, &["sda", "sdb"]);
+        prop_assert_eq!(&lab.sim.state().writes, &[]);
+    }
+}
+
+#[test]
+fn a_page_that_is_turned_off_puts_everything_back() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    assert_ne!(lab.knobs("sda"), STOCK);
+    lab.sim.state().answer = None;
+    lab.run(2, &["sda"]);
+    assert_eq!(lab.knobs("sda"), STOCK);
+    assert!(matches!(lab.feedback(), Feedback::NotOffered(_)));
+}
+
+#[test]
+fn without_tcp_the_session_is_left_alone() {
+    let mut lab = Lab::new();
+    let mut iser = page();
+    iser.connections[0].tcp = false;
+    lab.sim.state().answer = Some(iser.encode());
+    lab.run(5, &["sda"]);
+    assert_eq!(lab.sim.state().writes, []);
+    assert_eq!(lab.asked(), 1);
+}
+
+#[test]
+fn request_size_goes_first_and_does_not_disturb_read_ahead() {
+    let mut lab = Lab::new();
+    // Smaller than what the kernel raises it to with every write of max_sectors_kb.
+    lab.sim.state().knobs.get_mut("sda").unwrap().read_ahead_kb = 64;
+    lab.run(3, &["sda"]);
+    assert_eq!(logged("left alone"), 0);
+    let state = lab.sim.state();
+    let first = |knob| {
+        state
+            .writes
+            .iter()
+            .position(|write| write.0 == "sda" && write.1 == knob)
+    };
+    let (request, depth) = (first(Knob::MaxSectorsKb), first(Knob::QueueDepth));
+    assert!(
+        request.is_none() || depth.is_none() || request < depth,
+        "{:?}",
+        state.writes
+    );
+    drop(state);
+    lab.stop();
+    assert_eq!(
+        lab.knobs("sda"),
+        Knobs {
+            read_ahead_kb: 64,
+            ..STOCK
+        }
+    );
+}
+
+#[test]
+fn kept_settings_stay_and_remember_their_originals() {
+    let mut lab = Lab::with(|config| config.on_exit = OnExit::Keep);
+    lab.run(2, &["sda"]);
+    lab.stop();
+    let kept = lab.knobs("sda");
+    assert_ne!(kept, STOCK);
+    lab.start();
+    assert_eq!(lab.knobs("sda"), kept);
+    lab.run(2, &["sda"]);
+    assert_eq!(logged("left alone"), 0);
+    lab.config.on_exit = OnExit::Restore;
+    lab.tuner().config.on_exit = OnExit::Restore;
+    lab.stop();
+    assert_eq!(lab.knobs("sda"), STOCK);
+}
+
+#[test]
+fn disks_come_and_go() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    {
+        let mut state = lab.sim.state();
+        state.knobs.insert("sdc".into(), STOCK);
+        state.reads.insert("sdc".into(), Reads::default());
+        state.knobs.remove("sdb");
+        let disks = &mut state.session.as_mut().unwrap().disks;
+        disks.remove(1);
+        disks.push(disk(1, "sdc", 2));
+    }
+    lab.run(10, &["sda", "sdc"]);
+    assert_ne!(lab.knobs("sdc"), STOCK);
+    lab.sim.state().session = None;
+    lab.run(10, &[]);
+    assert!(lab.tuner().sessions.is_empty());
+    lab.stop();
+    assert_eq!(lab.store().unwrap().disks(), []);
+}
+
+#[test]
+fn status_and_record_say_what_is_done() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    let now_us = lab.now_us;
+    let json = status::describe(lab.tuner(), now_us);
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let session = &value["sessions"][0];
+    assert_eq!(session["feedback"], "good");
+    assert_eq!(session["disks"][0]["original"]["queue_depth"], 32);
+    assert_eq!(session["path"]["srtt_us"], 20_000);
+    let shown = status::show(&serde_json::from_str(&json).unwrap());
+    assert!(shown.contains("sda (reading): request"), "{shown}");
+    let record = std::fs::read_to_string(lab.dir.path().join("record")).unwrap();
+    let lines: Vec<serde_json::Value> = record.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() > 10);
+    assert!(lines.iter().any(|line| line["page"]["ca_state"] == "open"));
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["queue_depths"]["sda"].is_u64() && line["window_bytes"].is_u64())
+    );
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! All sessions under control: finds them, gives each its turn, and leaves the machine as it was.
+//!
+//! It has no clock and does no waiting: the caller says the time and hands in results (`daemon.rs`), so that the tests
+//! run it on a simulated host.
+
+use crate::config::{Config, OnExit};
+use crate::crew::{Crew, Done};
+use crate::disk::TunedDisk;
+use crate::host::{Host, Session};
+use crate::record::Recorder;
+use crate::restore;
+use crate::session::{TunedSession, World};
+use crate::store::{Error, Store};
+use crate::throttle::Throttle;
+use cwnd_control::Strategy;
+use std::sync::Arc;
+
+/// From a uevent to the look at sysfs: the rest of a login's uevents come meanwhile.
+const SETTLE_US: u64 = 20_000;
+
+pub struct Tuner {
+    pub sessions: Vec<TunedSession>,
+    pub config: Config,
+    host: Arc<dyn Host>,
+    crew: Box<dyn Crew>,
+    store: Store,
+    log: Throttle,
+    recorder: Recorder,
+    rescan_due_us: u64,
+}
+
+/// A session of the list with what else a turn of it needs.
+macro_rules! world {
+    ($tuner:ident) => {
+        World {
+            host: &*$tuner.host,
+            crew: &mut *$tuner.crew,
+            store: &mut $tuner.store,
+            log: &mut $tuner.log,
+            recorder: &mut $tuner.recorder,
+            config: &$tuner.config,
+        }
+    };
+}
+
+impl Tuner {
+    /// Starts from a clean machine: what a crashed run left is put back first.
+    pub fn new(
+        host: Arc<dyn Host>,
+        crew: Box<dyn Crew>,
+        mut store: Store,
+        recorder: Recorder,
+        config: Config,
+    ) -> Result<Self, Error> {
+        if store.kept() {
+            store.set_kept(false)?;
+        } else if restore::restore_all(&*host, &mut store)? > 0 {
+            log::warn!("the last run did not end by itself; its settings were put back");
+        }
+        let log = Throttle::new(config.log_lines_per_minute);
+        Ok(Self {
+            sessions: Vec::new(),
+            config,
+            host,
+            crew,
+            store,
+            log,
+            recorder,
+            rescan_due_us: 0,
+        })
+    }
+
+    /// Does what is due and returns the time at which something is due next.
+    pub fn step(&mut self, now_us: u64) -> u64 {
+        self.log.at(now_us);
+        if now_us >= self.rescan_due_us {
+            self.rescan();
+            self.rescan_due_us = now_us + self.config.rescan_us();
+        }
+        let mut due_us = self.rescan_due_us;
+        for session in &mut self.sessions {
+            due_us = due_us.min(session.step(&mut world!(self), now_us));
+        }
+        due_us
+    }
+
+    pub fn done(&mut self, now_us: u64, sid: u32, done: Done) {
+        if let Some(session) = self.sessions.iter_mut().find(|session| session.info.sid == sid) {
+            session.done(&mut world!(self), now_us, done);
+        }
+    }
+
+    /// Something has changed in sysfs.
+    pub fn rescan_soon(&mut self, now_us: u64) {
+        self.rescan_due_us = self.rescan_due_us.min(now_us + SETTLE_US);
+    }
+
+    /// Puts the originals back, or keeps the settings if so configured.
+    pub fn shutdown(mut self) -> Result<(), Error> {
+        self.crew.stop();
+        match self.config.on_exit {
+            OnExit::Keep => self.store.set_kept(true),
+            OnExit::Restore => restore::restore_all(&*self.host, &mut self.store).map(|_| ()),
+        }
+    }
+
+    fn rescan(&mut self) {
+        let found = self.host.sessions();
+        self.sessions.retain(|session| {
+            let stays = found.iter().any(|info| info.sid == session.info.sid);
+            if !stays {
+                log::info!("session {}: gone", session.info.sid);
+                self.crew.dismiss(session.info.sid);
+                forget(&mut self.store, &session.disks);
+            }
+            stays
+        });
+        for info in found {
+            match self.sessions.iter().position(|session| session.info.sid == info.sid) {
+                Some(index) => self.update(index, info),
+                None => self.add(info),
+            }
+        }
+    }
+
+    fn add(&mut self, info: Session) {
+        let Some(strategy) = self.strategy() else { return };
+        log::info!("session {}: {} at {}", info.sid, info.target_iqn, info.portal);
+        let disks = self.tuned_disks(&info, Vec::new());
+        self.sessions.push(TunedSession::new(info, disks, strategy));
+    }
+
+    fn update(&mut self, index: usize, info: Session) {
+        let Some(strategy) = self.strategy() else { return };
+        let Some(session) = self.sessions.get_mut(index) else {
+            return;
+        };
+        for disk in &mut session.disks {
+            disk.audit(&*self.host, &self.store);
+        }
+        if session.info == info {
+            return;
+        }
+        if info.logged_in && (info.login != session.info.login || !session.info.logged_in) {
+            session.logged_in_again(info.clone(), strategy);
+        } else if info.disks == session.info.disks {
+            session.set_info(info);
+            return;
+        }
+        let Some(strategy) = self.strategy() else { return };
+        let before = self
+            .sessions
+            .get_mut(index)
+            .map(|session| std::mem::take(&mut session.disks));
+        let disks = self.tuned_disks(&info, before.unwrap_or_default());
+        if let Some(session) = self.sessions.get_mut(index) {
+            session.set_disks(info, disks, strategy);
+        }
+    }
+
+    /// The session's disks as they are now, each as it was if it was there before.
+    fn tuned_disks(&mut self, info: &Session, mut before: Vec<TunedDisk>) -> Vec<TunedDisk> {
+        let mut disks = Vec::new();
+        for disk in &info.disks {
+            if let Some(known) = before.iter().position(|known| known.disk == *disk) {
+                disks.push(before.swap_remove(known));
+                continue;
+            }
+            match TunedDisk::new(&*self.host, &self.store, disk.clone()) {
+                Ok(disk) => disks.push(disk),
+                Err(error) => log::debug!("{}: settings cannot be read: {error}", disk.name),
+            }
+        }
+        forget(&mut self.store, &before);
+        disks
+    }
+
+    fn strategy(&self) -> Option<Box<dyn Strategy>> {
+        cwnd_control::strategy(self.config.strategy, self.config.limits())
+    }
+}
+
+fn forget(store: &mut Store, disks: &[TunedDisk]) {
+    for disk in disks {
+        if let Err(error) = store.forget(&disk.disk.id) {
+            log::warn!("{error}");
+        }
+    }
+}

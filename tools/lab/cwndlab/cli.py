@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from cwndlab import boot, demo as demonstration, images, oracle, runs
+from cwndlab.paths import SCENARIOS, LabError
+from cwndlab.scenario import load
+from cwndlab.variant import VARIANTS, plan
+
+SETTING = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a scenario key.")
+JOBS = click.option("--jobs", type=click.IntRange(1, 256), default=runs.default_jobs, help="Guests at once.")
+UNPATCHED = click.option("--unpatched", is_flag=True, help="Boot Debian's kernel without the series.")
+
+
+def report(text: str) -> None:
+    runs.console.print(text, highlight=False, soft_wrap=True)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Real kernels, emulated networks: one scenario, one boot, one JSON record."""
+
+
+@cli.command(name="list")
+def list_scenarios() -> None:
+    """List the scenarios."""
+    for path in sorted(SCENARIOS.glob("*.toml")):
+        click.echo(f"{path.stem:28}{tomllib.loads(path.read_text()).get('description', '')}")
+
+
+@cli.command()
+@UNPATCHED
+def build(unpatched: bool) -> None:
+    """Make the kernel, the guest's root and the tools."""
+    made = images.build(report, patched=not unpatched)
+    for name in ("kernel", "root", "tools"):
+        click.echo(f"{name:8}{getattr(made, name)}")
+
+
+@cli.command()
+@click.argument("scenario")
+@click.option("--variant", "variants", multiple=True, type=click.Choice([*VARIANTS, "oracle"]), default=["stock"], show_default=True)
+@SETTING
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the results here.")
+@click.option("--keep", is_flag=True, help="Keep the run directories under the temporary directory.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(1), help="Wall seconds a run may take.")
+@JOBS
+@UNPATCHED
+def run(
+    scenario: str,
+    variants: tuple[str, ...],
+    settings: tuple[str, ...],
+    json_path: Path | None,
+    keep: bool,
+    timeout_s: float | None,
+    jobs: int,
+    unpatched: bool,
+) -> None:
+    """Run SCENARIO, a name under configs/scenarios/ or a path, once for each variant."""
+    checked = load(scenario, settings)
+    made = images.build(report, patched=not unpatched)
+    name = Path(scenario).stem
+    todo = [runs.Job(name, checked, variant) for variant in variants if variant != "oracle"]
+    results = runs.run_all(made, todo, at_once=jobs, timeout_s=timeout_s, keep=keep)
+    if "oracle" in variants:
+        best, table = demonstration.full_oracle(made, name, checked, jobs)
+        results.append(best | {"variant": "oracle", "tried": table})
+        report(f"best of {len(table)} tried:\n{oracle.as_toml(best['scenario']['static'])}")
+    if json_path:
+        json_path.parent.mkdir(parents=True, exist_ok=True)
+        json_path.write_text(json.dumps(results[0] if len(results) == 1 else results, indent=1) + "\n")
+    runs.console.print(summary(results))
+
+
+@cli.command()
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), default="out/demo", show_default=True)
+@click.option("--full-oracle", "search", is_flag=True, help="Search the best static settings again (an hour).")
+@JOBS
+def demo(output: Path, search: bool, jobs: int) -> None:
+    """Compare stock, static and feedback; ends with a table."""
+    demonstration.run(images.build(report), output, at_once=jobs, search=search)
+
+
+def summary(results: list[dict]) -> Table:
+    """The figures of a few runs, side by side."""
+    table = Table("variant", "MB/s", "last half", "90 % after", "retransmitted", "events", "wall")
+    for found in results:
+        soon = found["time_to_90_s"]
+        sent = found["sent_bytes"]
+        share = f" ({100 * found['retransmitted_bytes'] / sent:.2f} %)" if sent else ""
+        events = ", ".join(f"{n} {cause}" for cause, n in found["events"].items() if n)
+        table.add_row(
+            found["variant"],
+            f"{found['throughput_bytes_per_s'] / 1e6:.2f}",
+            f"{found['throughput_last_half_bytes_per_s'] / 1e6:.2f}",
+            "never" if soon is None else f"{soon:.1f} s",
+            f"{found['retransmitted_pkts']} pkts{share}",
+            events or "none",
+            f"{found['wall_s']:.0f} s",
+        )
+    return table
+
+
+@cli.command()
+@click.argument("scenario")
+@click.option("--variant", type=click.Choice(VARIANTS), default="feedback", show_default=True)
+@SETTING
+@UNPATCHED
+def shell(scenario: str, variant: str, settings: tuple[str, ...], unpatched: bool) -> None:
+    """A shell in the booted lab, in real time."""
+    checked = load(scenario, settings)
+    if not sys.stdin.isatty():
+        raise LabError("shell: standard input is not a terminal")
+    made = images.build(report, patched=not unpatched)
+    sys.exit(boot.shell(made, plan(checked, variant, monitor=not unpatched, shell=True)))
+
+
+def main() -> None:
+    try:
+        cli(standalone_mode=False)
+    except LabError as error:
+        report(f"cwndlab: {error}")
+        sys.exit(2)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)

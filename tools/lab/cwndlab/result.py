@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One run's record, made from what the guest wrote. The format is described in docs/lab.md."""
+
+import bisect
+from typing import Any
+
+FORMAT = "lio-cwnd-result/1"
+# time_to_90_s looks at the mean rate of this long a window, ending now.
+RATE_WINDOW_S = 1.0
+CAUSES = ("cwr-local", "cwr-ecn", "recovery", "loss")
+PERCENTILES = ("50.000000", "99.000000", "99.900000")
+
+
+def _bytes_at(t_s: list[float], read_bytes: list[int], when_s: float) -> float:
+    """Bytes read by then, interpolated."""
+    n = bisect.bisect_left(t_s, when_s)
+    if n == 0:
+        return read_bytes[0]
+    if n == len(t_s):
+        return read_bytes[-1]
+    share = (when_s - t_s[n - 1]) / (t_s[n] - t_s[n - 1])
+    return read_bytes[n - 1] + share * (read_bytes[n] - read_bytes[n - 1])
+
+
+def rate_bytes_per_s(t_s: list[float], read_bytes: list[int], from_s: float, to_s: float) -> float:
+    """Mean rate between two moments."""
+    return (_bytes_at(t_s, read_bytes, to_s) - _bytes_at(t_s, read_bytes, from_s)) / (to_s - from_s)
+
+
+def time_to_90_s(t_s: list[float], read_bytes: list[int], steady_bytes_per_s: float) -> float | None:
+    """First moment at which the last RATE_WINDOW_S ran at 90 % of the steady rate."""
+    for now_s in t_s:
+        if now_s >= RATE_WINDOW_S:
+            if rate_bytes_per_s(t_s, read_bytes, now_s - RATE_WINDOW_S, now_s) >= 0.9 * steady_bytes_per_s:
+                return now_s
+    return None
+
+
+def _fio(jobs: list[dict], direction: str) -> dict[str, Any]:
+    figures = [job[direction] for job in jobs]
+    runtime_s = max(figure["runtime"] for figure in figures) / 1000
+    total_bytes = sum(figure["io_bytes"] for figure in figures)
+    return {
+        "io_bytes": total_bytes,
+        "runtime_s": runtime_s,
+        "bytes_per_s": round(total_bytes / runtime_s) if runtime_s else 0,
+        "iops": sum(figure["total_ios"] for figure in figures) / runtime_s if runtime_s else 0,
+        "errors": sum(job["error"] for job in jobs),
+        "clat_us": [
+            {p.rstrip("0").rstrip("."): ns / 1000 for p, ns in figure["clat_ns"].get("percentile", {}).items() if p in PERCENTILES}
+            for figure in figures
+        ],
+    }
+
+
+def _connection_series(samples: list[dict], start_us: int) -> dict[str, list]:
+    names = {
+        "cwnd_pkts": "snd_cwnd_pkts",
+        "ssthresh_pkts": "ssthresh_pkts",
+        "packets_out_pkts": "packets_out_pkts",
+        "lost_pkts": "lost_pkts",
+        "srtt_us": "srtt_us",
+        "min_rtt_us": "min_rtt_us",
+        "delivery_rate_bytes_per_s": "delivery_rate_bytes_per_s",
+        "snd_wnd_bytes": "snd_wnd_bytes",
+        "bytes_retrans": "bytes_retrans",
+        "notsent_bytes": "notsent_bytes",
+        "read_outstanding_bytes": "read_outstanding_bytes",
+    }
+    series: dict[str, list] = {"t_s": [round((s["clock_us"] - start_us) / 1e6, 6) for s in samples]}
+    series |= {name: [s[key] for s in samples] for name, key in names.items()}
+    series["in_flight_bytes"] = [s["packets_out_pkts"] * s["mss_bytes"] for s in samples]
+    return series
+
+
+def build(plan: dict, guest: dict, kernel_package: str, packages: dict[str, str], wall_s: float) -> dict[str, Any]:
+    """The run's record."""
+    measured = guest["measured"]
+    t_s, read_bytes, start_us = measured["t_s"], measured["read_bytes"], measured["start_us"]
+    direction = "write" if plan["scenario"]["workload"]["kind"] == "verify" else "read"
+    fio = _fio(measured["fio"]["jobs"], direction)
+    end_s = min(fio["runtime_s"], t_s[-1])
+    steady = rate_bytes_per_s(t_s, read_bytes, end_s / 2, end_s)
+    before, after = ({c["id"]: c for c in guest["connections"][when]} for when in ("before", "after"))
+
+    def grown(key: str) -> int:
+        return sum(c[key] - before.get(i, {}).get(key, 0) for i, c in after.items())
+
+    def counted(cause: str) -> int:
+        key = cause.replace("-", "_")
+        return sum(c[key]["count"] - before.get(i, {}).get(key, {"count": 0})["count"] for i, c in after.items())
+
+    samples = [s for s in guest["samples"] if s["kind"] == "sample"]
+    events = [s for s in guest["samples"] if s["kind"] == "event"]
+    return {
+        "format": FORMAT,
+        "variant": plan["variant"],
+        "engine": "uml",
+        "kernel": {"release": guest["kernel"], "package": kernel_package},
+        "packages": {name: packages[name] for name in ("open-iscsi", "fio", "python3-rtslib-fb", "iproute2")},
+        "scenario": plan["scenario"],
+        "effective": guest["effective"] | {"nic_qdisc": plan["nic_qdisc"], "iscsid": plan["iscsid"]},
+        "throughput_bytes_per_s": fio["bytes_per_s"],
+        "throughput_last_half_bytes_per_s": round(steady),
+        "time_to_90_s": time_to_90_s(t_s, read_bytes, steady),
+        "sent_bytes": grown("bytes_sent"),
+        "retransmitted_bytes": grown("bytes_retrans"),
+        "retransmitted_pkts": guest["mib"].get("TcpRetransSegs", 0),
+        "events": {cause: counted(cause) for cause in CAUSES},
+        "fio": fio,
+        "mib": guest["mib"],
+        "qdiscs": guest["qdiscs"],
+        "series": {
+            "progress": {"t_s": t_s, "read_bytes": read_bytes},
+            "connections": {
+                str(i): _connection_series([s for s in samples if s["id"] == i], start_us)
+                for i in sorted({s["id"] for s in samples})
+            },
+            "events": [{"t_s": round((e["clock_us"] - start_us) / 1e6, 6)} | e for e in events],
+            "settings": [{"t_s": round((s["t_us"] - start_us) / 1e6, 6)} | s for s in guest["settings"]],
+        },
+        "wall_s": round(wall_s, 3),
+    }

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The scenario: what a TOML file may say, checked before anything starts."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cwndlab.paths import SCENARIOS, LabError
+
+PACKET_BYTES = 1514
+GUEST_DISK_MAX_MB = 512  # of memory: what a backstore that keeps its data may take
+
+RateMbit = Annotated[float, Field(gt=0, le=100_000)]
+RttMs = Annotated[float, Field(ge=0, le=10_000)]
+LossPct = Annotated[float, Field(ge=0, le=100)]
+Seconds = Annotated[float, Field(ge=0, le=86_400)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Change(Section):
+    """The path changes while reading."""
+
+    at_s: Seconds
+    rate_mbit: RateMbit | None = None
+    rtt_ms: RttMs | None = None
+    loss_pct: LossPct | None = None
+
+
+class Flow(Section):
+    """A competing flow through the bottleneck."""
+
+    proto: Literal["tcp", "udp"]
+    rate_mbit: RateMbit | None = None
+    from_s: Seconds = 0
+    to_s: Seconds
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Flow":
+        if self.to_s <= self.from_s:
+            raise ValueError("to_s must be later than from_s")
+        if self.proto == "udp" and self.rate_mbit is None:
+            raise ValueError("a udp flow needs rate_mbit")
+        return self
+
+
+class Net(Section):
+    rate_mbit: RateMbit
+    rtt_ms: RttMs
+    queue_bdp: Annotated[float, Field(gt=0, le=1000)] | None = None
+    queue_kb: Annotated[float, Field(gt=0, le=10_000_000)] | None = None
+    loss_pct: LossPct = 0
+    access_mbit: RateMbit | None = None
+    aqm: Literal["pfifo", "fq_codel"] = "pfifo"
+    ecn: bool = False
+    seed: Annotated[int, Field(ge=1, lt=2**63)] = 1
+    changes: tuple[Change, ...] = ()
+    cross: tuple[Flow, ...] = ()
+
+    @property
+    def bdp_bytes(self) -> float:
+        return self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1e3
+
+    @property
+    def queue_bytes(self) -> int:
+        if self.queue_kb is not None:
+            return round(self.queue_kb * 1024)
+        return round(self.queue_bdp * self.bdp_bytes)
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Net":
+        if (self.queue_bdp is None) == (self.queue_kb is None):
+            raise ValueError("give one of queue_bdp and queue_kb")
+        if self.queue_bytes < 2 * PACKET_BYTES:
+            raise ValueError(
+                f"the queue holds {self.queue_bytes} bytes; queue_bdp or queue_kb must allow two packets, {2 * PACKET_BYTES}"
+            )
+        if self.access_mbit is not None and self.access_mbit < self.rate_mbit:
+            raise ValueError(f"access_mbit must not be below rate_mbit, {self.rate_mbit:g}")
+        return self
+
+
+class Workload(Section):
+    kind: Literal["buffered", "direct", "random", "verify"] = "buffered"
+    bs_kb: Annotated[int, Field(ge=4, le=65_536, multiple_of=4)] = 128
+    iodepth: Annotated[int, Field(ge=1, le=1024)] = 1
+    runtime_s: Annotated[float, Field(gt=0, le=3600)] = 20
+    size_mb: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
+    luns: Annotated[int, Field(ge=1, le=64)] = 1
+
+
+class Target(Section):
+    config: str = "lio.json"
+    backstore: Literal["nullio", "ramdisk", "fileio"] = "nullio"
+    cc: Literal["cubic", "reno", "bbr", "vegas", "dctcp"] | None = None
+    tpg_attributes: dict[str, int] = {}
+
+
+class Initiator(Section):
+    window_kb: Annotated[int, Field(ge=0, le=1 << 20)] | None = None
+
+
+class Static(Section):
+    request_kb: Annotated[int, Field(ge=4, le=32_767)] | None = None
+    queue_depth: Annotated[int, Field(ge=1, le=128)] | None = None
+    read_ahead_kb: Annotated[int, Field(ge=0, le=1 << 20)] | None = None
+    window_kb: Annotated[int, Field(ge=0, le=1 << 20)] | None = None
+    pacing: bool | None = None
+
+
+class Scenario(Section):
+    description: str = ""
+    sample_ms: Annotated[int, Field(ge=10, le=10_000)] = 50
+    net: Net
+    workload: Workload = Workload()
+    target: Target = Target()
+    initiator: Initiator = Initiator()
+    static: Static = Static()
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Scenario":
+        work = self.workload
+        if self.target.backstore == "nullio":
+            if work.kind == "verify":
+                raise ValueError("workload.kind verify needs target.backstore ramdisk or fileio (nullio keeps nothing)")
+        elif work.size_mb * work.luns > GUEST_DISK_MAX_MB:
+            raise ValueError(
+                f"workload.size_mb × workload.luns must be at most {GUEST_DISK_MAX_MB} with target.backstore "
+                f"{self.target.backstore} (it is the guest's memory)"
+            )
+        return self
+
+    def resolved(self) -> dict[str, Any]:
+        """Every key with the value in force, defaults filled in."""
+        values = self.model_dump(mode="json")
+        values["net"]["queue_bytes"] = self.net.queue_bytes
+        values["net"]["access_mbit"] = self.net.access_mbit or 10 * self.net.rate_mbit
+        return values
+
+
+def _path(name: str) -> Path:
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.exists():
+            raise LabError(f"{name}: no such file")
+        return path
+    path = SCENARIOS / f"{name}.toml"
+    if not path.exists():
+        known = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
+        raise LabError(f"{name}: no such scenario; there are: {known}")
+    return path
+
+
+def _override(values: dict[str, Any], setting: str) -> None:
+    key, equals, text = setting.partition("=")
+    if not equals or not key:
+        raise LabError(f"--set {setting}: expected KEY=VALUE, KEY being a dotted name such as net.rtt_ms")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word
+    *sections, last = key.split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise LabError(f"--set {setting}: {section} is not a section")
+    values[last] = value
+
+
+def _one_line(where: str, error: ValidationError) -> str:
+    """Every mistake of a scenario, each with its key and what would be allowed."""
+    mistakes = []
+    for mistake in error.errors():
+        key = ".".join(str(part) for part in mistake["loc"])
+        if mistake["type"] == "extra_forbidden":
+            section: Any = Scenario
+            for part in mistake["loc"][:-1]:
+                if isinstance(part, str):
+                    found = section.model_fields[part].annotation
+                    section = getattr(found, "__args__", (found,))[0]
+            text = f"unknown key; known: {', '.join(section.model_fields)}"
+        elif mistake["type"] == "value_error":
+            text = str(mistake["ctx"]["error"])
+        else:
+            text = mistake["msg"][0].lower() + mistake["msg"][1:]
+            if not isinstance(mistake["input"], dict):
+                text += f", not {mistake['input']!r}"
+        mistakes.append(f"{where}: {key + ': ' if key else ''}{text}")
+    return "\n".join(mistakes)
+
+
+def load(name: str, settings: tuple[str, ...] = ()) -> Scenario:
+    """The scenario of that name or path, with --set's overrides."""
+    path = _path(name)
+    try:
+        values = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise LabError(f"{path}: {error}") from None
+    for setting in settings:
+        _override(values, setting)
+    try:
+        return Scenario.model_validate(values)
+    except ValidationError as error:
+        raise LabError(_one_line(str(path), error)) from None

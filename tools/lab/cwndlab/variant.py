@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The variants of a run: what each sets on top of Debian's defaults.
+
+    stock     nothing: open-iscsi's, LIO's and the kernel's defaults
+    static    the product's sysctl.d and iscsid lines, and the numbers under [static]; no daemon
+    bbr       static, with BBR on the target
+    rwnd      static, with the advertised window clamped to initiator.window_kb (default: one BDP)
+    feedback  the product's sysctl.d and iscsid lines, and iscsi-cwndd
+"""
+
+from typing import Any
+
+from cwndlab.paths import CONFIGS
+from cwndlab.scenario import Scenario
+
+VARIANTS = ("stock", "static", "bbr", "rwnd", "feedback")
+# A machine with 32 GiB has about this much for all sockets together; the guest's own memory is small.
+TCP_MEM_PAGES = "196608 262144 393216"
+DEBIAN_QDISC = "fq_codel"  # Debian's linux-sysctl-defaults
+
+
+def config_lines(*names: str) -> list[str]:
+    """The effective lines of the product's configuration files, comments left out."""
+    lines = [line.strip() for name in names for line in (CONFIGS / name).read_text().splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def plan(scenario: Scenario, variant: str, *, monitor: bool, shell: bool = False) -> dict[str, Any]:
+    """What the guest is to do, as guest/main.py reads it."""
+    values = scenario.resolved()
+    sysctl: dict[str, list[str]] = {"initiator": [], "target": []}
+    iscsid: list[str] = []
+    static = dict.fromkeys(values["static"])
+    qdisc = {"initiator": DEBIAN_QDISC, "target": DEBIAN_QDISC}
+    if variant != "stock":
+        iscsid = config_lines("iscsid/lio-cwnd.conf")
+        for machine, lines in sysctl.items():
+            for line in config_lines(f"sysctl.d/90-lio-cwnd-{machine}.conf"):
+                key, value = (word.strip() for word in line.split("=", 1))
+                if key == "net.core.default_qdisc":  # one for the whole guest: net.py gives each card its own
+                    qdisc[machine] = value
+                else:
+                    lines.append(line)
+    if variant in ("static", "bbr", "rwnd"):
+        static = values["static"]
+        if static["pacing"] is not None:
+            qdisc["target"] = "fq" if static["pacing"] else DEBIAN_QDISC
+    if variant == "bbr":
+        values["target"]["cc"] = "bbr"
+
+    window_kb = values["initiator"]["window_kb"]
+    if window_kb is None:
+        window_kb = round(scenario.net.bdp_bytes / 1024) if variant == "rwnd" else static["window_kb"]
+    if window_kb is not None:
+        iscsid = [*iscsid, f"node.conn[0].tcp.window_size = {window_kb * 1024}"]
+    return {
+        "shell": shell,
+        "scenario": values,
+        "variant": variant,
+        "tcp_mem_pages": TCP_MEM_PAGES,
+        "nic_qdisc": qdisc,
+        "sysctl": sysctl,
+        "iscsid": iscsid,
+        "static": static,
+        "daemon": variant == "feedback",
+        "monitor": monitor,
+    }

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import pytest
+
+from cwndlab.paths import SCENARIOS, LabError
+from cwndlab.scenario import load
+
+NAME = "wan-100m-20ms"
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_shipped_scenario_is_valid_and_says_what_it_is(path):
+    assert load(path.stem).description
+
+
+def test_defaults_are_resolved():
+    values = load(NAME).resolved()
+    assert values["net"]["queue_bytes"] == 125_000  # half of 100 Mbit/s × 20 ms
+    assert values["net"]["access_mbit"] == 1000
+
+
+def test_settings_override_any_key():
+    scenario = load(
+        NAME,
+        (
+            "net.rtt_ms=50",
+            "workload.kind=direct",
+            "net.changes=[{at_s = 5, rate_mbit = 50}]",
+            "target.tpg_attributes.cwnd_feedback=0",
+        ),
+    )
+    assert scenario.net.rtt_ms == 50
+    assert scenario.workload.kind == "direct"
+    assert scenario.net.changes[0].rate_mbit == 50
+    assert scenario.target.tpg_attributes == {"cwnd_feedback": 0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (("net.speed=1",), "net.speed: unknown key; known: rate_mbit, rtt_ms"),
+        (("net.changes=[{when = 1, at_s = 2}]",), "net.changes.0.when: unknown key; known: at_s"),
+        (("net.rtt_ms=20ms",), "net.rtt_ms: input should be a valid number"),
+        (("net.rate_mbit=-1",), "net.rate_mbit: input should be greater than 0, not -1"),
+        (("net.loss_pct=101",), "net.loss_pct: input should be less than or equal to 100"),
+        (("net.queue_kb=64",), "net: give one of queue_bdp and queue_kb"),
+        (("net.rtt_ms=0",), "must allow two packets"),
+        (("net.access_mbit=10",), "access_mbit must not be below rate_mbit"),
+        (("net.cross=[{proto = 'udp', to_s = 5}]",), "a udp flow needs rate_mbit"),
+        (("workload.kind=sideways",), "should be 'buffered', 'direct', 'random' or 'verify'"),
+        (("workload.kind=verify",), "needs target.backstore ramdisk or fileio"),
+        (("target.backstore=ramdisk",), "workload.size_mb × workload.luns must be at most"),
+        (("static.queue_depth=0",), "static.queue_depth: input should be greater than or equal to 1"),
+        (("net",), "expected KEY=VALUE"),
+    ],
+)
+def test_a_mistake_is_one_line_with_file_and_key(settings, said):
+    with pytest.raises(LabError) as caught:
+        load(NAME, settings)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert f"{NAME}.toml" in str(caught.value) or "--set" in str(caught.value)
+
+
+def test_an_unknown_scenario_names_the_known_ones():
+    with pytest.raises(LabError, match=f"no such scenario; there are: .*{NAME}"):
+        load("nowhere")
+
+
+def test_broken_toml_names_the_file(tmp_path):
+    path = tmp_path / "broken.toml"
+    path.write_text("net = [")
+    with pytest.raises(LabError, match="broken.toml"):
+        load(str(path))

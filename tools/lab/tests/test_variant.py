@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-only
+from cwndlab.scenario import load
+from cwndlab.variant import DEBIAN_QDISC, plan
+
+NAME = "wan-100m-20ms"
+
+
+def made(variant, *settings):
+    return plan(load(NAME, settings), variant, monitor=True)
+
+
+def test_stock_has_nothing_of_the_product():
+    stock = made("stock", "static.queue_depth=7")
+    assert stock["sysctl"] == {"initiator": [], "target": []}
+    assert stock["iscsid"] == []
+    assert set(stock["static"].values()) == {None}
+    assert set(stock["nic_qdisc"].values()) == {DEBIAN_QDISC}
+    assert not stock["daemon"]
+
+
+def test_feedback_is_the_product_and_no_number_by_hand():
+    feedback = made("feedback", "static.queue_depth=7", "static.pacing=false")
+    assert feedback["daemon"]
+    assert set(feedback["static"].values()) == {None}
+    assert feedback["sysctl"] == made("static")["sysctl"] != made("stock")["sysctl"]
+
+
+def test_static_takes_its_numbers_and_window():
+    static = made("static", "static.queue_depth=7", "static.window_kb=512", "static.pacing=true")
+    assert static["static"]["queue_depth"] == 7
+    assert static["iscsid"][-1] == "node.conn[0].tcp.window_size = 524288"
+    assert static["nic_qdisc"]["target"] == "fq"
+    assert not static["daemon"]
+
+
+def test_bbr_and_rwnd():
+    assert made("bbr")["scenario"]["target"]["cc"] == "bbr"
+    assert made("rwnd")["iscsid"][-1] == f"node.conn[0].tcp.window_size = {round(250_000 / 1024) * 1024}"
+
+
+def test_the_initiators_window_wins_everywhere():
+    for variant in ("stock", "static", "rwnd", "feedback"):
+        assert made(variant, "initiator.window_kb=64")["iscsid"][-1] == "node.conn[0].tcp.window_size = 65536"
+
+
+def test_the_qdisc_is_each_cards_own_and_no_sysctl_of_the_guest():
+    for lines in made("feedback")["sysctl"].values():
+        assert not any("default_qdisc" in line for line in lines)
