@@ -62,20 +62,9 @@ impl Default for Config {
 
 impl Default for LimitsTable {
     fn default() -> Self {
-        let Limits {
-            min_request_bytes,
-            max_request_bytes,
-            max_commands,
-            max_window_bytes,
-            max_read_ahead_bytes,
-        } = Limits::default();
-        Self {
-            min_request_bytes,
-            max_request_bytes,
-            max_commands,
-            max_window_bytes,
-            max_read_ahead_bytes,
-        }
+        let Limits { min_request_bytes, max_request_bytes, max_commands, max_window_bytes, max_read_ahead_bytes } =
+            Limits::default();
+        Self { min_request_bytes, max_request_bytes, max_commands, max_window_bytes, max_read_ahead_bytes }
     }
 }
 
@@ -104,26 +93,11 @@ impl Config {
             ("rescan_s", self.rescan_s, 1, 3600),
             ("page_timeout_s", self.page_timeout_s, 5, 300),
             ("log_lines_per_minute", self.log_lines_per_minute.into(), 0, 60_000),
-            (
-                "limits.min_request_bytes",
-                limits.min_request_bytes.into(),
-                4 << 10,
-                limits.max_request_bytes.into(),
-            ),
-            (
-                "limits.max_request_bytes",
-                limits.max_request_bytes.into(),
-                4 << 10,
-                32 << 20,
-            ),
+            ("limits.min_request_bytes", limits.min_request_bytes.into(), 4 << 10, limits.max_request_bytes.into()),
+            ("limits.max_request_bytes", limits.max_request_bytes.into(), 4 << 10, 32 << 20),
             ("limits.max_commands", limits.max_commands.into(), 1, 4096),
             ("limits.max_window_bytes", limits.max_window_bytes, 64 << 10, 4 << 30),
-            (
-                "limits.max_read_ahead_bytes",
-                limits.max_read_ahead_bytes,
-                128 << 10,
-                4 << 30,
-            ),
+            ("limits.max_read_ahead_bytes", limits.max_read_ahead_bytes, 128 << 10, 4 << 30),
         ];
         for (key, value, min, max) in ranges {
             if !(min..=max).contains(&value) {
@@ -139,20 +113,9 @@ impl Config {
     }
 
     pub fn limits(&self) -> Limits {
-        let LimitsTable {
-            min_request_bytes,
-            max_request_bytes,
-            max_commands,
-            max_window_bytes,
-            max_read_ahead_bytes,
-        } = self.limits;
-        Limits {
-            min_request_bytes,
-            max_request_bytes,
-            max_commands,
-            max_window_bytes,
-            max_read_ahead_bytes,
-        }
+        let LimitsTable { min_request_bytes, max_request_bytes, max_commands, max_window_bytes, max_read_ahead_bytes } =
+            self.limits;
+        Limits { min_request_bytes, max_request_bytes, max_commands, max_window_bytes, max_read_ahead_bytes }
     }
 
     pub fn idle_interval_us(&self) -> u64 {
@@ -200,24 +163,16 @@ mod tests {
         let shipped = include_str!("../../../configs/iscsi-cwndd.toml");
         assert_eq!(Config::parse(shipped), Ok(Config::default()));
         // Every key is there, commented out, with its default.
-        let uncommented: String = shipped
+        let uncommented = shipped
             .lines()
-            .map(|line| {
-                line.strip_prefix('#')
-                    .filter(|rest| rest.contains(" = "))
-                    .unwrap_or(line)
-            })
-            .map(|line| format!("{line}\n"))
-            .collect();
+            .map(|line| line.strip_prefix('#').filter(|rest| rest.contains(" = ")).unwrap_or(line))
+            .collect::<Vec<_>>()
+            .join(
+                "
+",
+            );
         assert_eq!(Config::parse(&uncommented), Ok(Config::default()));
-        for key in [
-            "strategy",
-            "on_exit",
-            "state_dir",
-            "runtime_dir",
-            "max_commands",
-            "max_read_ahead_bytes",
-        ] {
+        for key in ["strategy", "on_exit", "state_dir", "runtime_dir", "max_commands", "max_read_ahead_bytes"] {
             assert!(uncommented.contains(&format!("\n{key} = ")), "{key}");
         }
     }
@@ -226,27 +181,12 @@ mod tests {
     fn a_mistake_is_one_line_with_key_and_allowed_values() {
         for (text, wanted) in [
             ("idle_interval_ms = 0", "idle_interval_ms = 0: allowed 1 to 10000"),
-            (
-                "strategy = \"x\"",
-                "line 1, \"strategy = \\\"x\\\"\": \"x\" is not a strategy; allowed: off, notify",
-            ),
-            (
-                "\non_exit = \"no\"",
-                "unknown variant `no`, expected `restore` or `keep`",
-            ),
-            (
-                "idle = 3",
-                "unknown field `idle`, expected one of `strategy`, `on_exit`",
-            ),
-            (
-                "[limits]\nmax_commands = \"9\"",
-                "line 2, \"max_commands = \\\"9\\\"\": invalid type",
-            ),
+            ("strategy = \"x\"", "line 1, \"strategy = \\\"x\\\"\": \"x\" is not a strategy; allowed: off, notify"),
+            ("\non_exit = \"no\"", "unknown variant `no`, expected `restore` or `keep`"),
+            ("idle = 3", "unknown field `idle`, expected one of `strategy`, `on_exit`"),
+            ("[limits]\nmax_commands = \"9\"", "line 2, \"max_commands = \\\"9\\\"\": invalid type"),
             ("state_dir = \"x\"", "state_dir = \"x\": allowed are absolute paths"),
-            (
-                "[limits]\nmin_request_bytes = 2097152",
-                "limits.min_request_bytes = 2097152: allowed 4096 to 1048576",
-            ),
+            ("[limits]\nmin_request_bytes = 2097152", "limits.min_request_bytes = 2097152: allowed 4096 to 1048576"),
         ] {
             let message = Config::parse(text).unwrap_err();
             assert!(message.contains(wanted), "{message}");

@@ -24,8 +24,7 @@ pub enum Job {
 
 pub enum Done {
     Asked(Result<Vec<u8>, AskError>),
-    /// The value read back.
-    SetMaxSectors(DiskId, io::Result<u32>),
+    SetMaxSectors { id: DiskId, kb: u32, read_back: io::Result<u32> },
 }
 
 impl Job {
@@ -33,8 +32,8 @@ impl Job {
         match self {
             Self::Ask(disk) => Done::Asked(host.ask(&disk)),
             Self::SetMaxSectors { disk, kb } => {
-                let result = restore::set(host, &disk, Knob::MaxSectorsKb, kb);
-                Done::SetMaxSectors(disk.id, result)
+                let read_back = restore::set(host, &disk, Knob::MaxSectorsKb, kb);
+                Done::SetMaxSectors { id: disk.id, kb, read_back }
             }
         }
     }
@@ -42,7 +41,7 @@ impl Job {
     fn failed(self, error: io::Error) -> Done {
         match self {
             Self::Ask(_) => Done::Asked(Err(error.into())),
-            Self::SetMaxSectors { disk, .. } => Done::SetMaxSectors(disk.id, Err(error)),
+            Self::SetMaxSectors { disk, kb } => Done::SetMaxSectors { id: disk.id, kb, read_back: Err(error) },
         }
     }
 }
@@ -68,70 +67,49 @@ impl Threads {
     /// Results arrive at the returned receiver; `wake` becomes readable with each.
     pub fn new(host: Arc<dyn Host>, wake: Arc<EventFd>) -> (Self, Receiver<(u32, Done)>) {
         let (done, results) = channel();
-        (
-            Self {
-                host,
-                jobs: HashMap::new(),
-                done,
-                wake,
-                stopped: Arc::default(),
-            },
-            results,
-        )
+        (Self { host, jobs: HashMap::new(), done, wake, stopped: Arc::default() }, results)
     }
 
     fn spawn(&self, sid: u32) -> io::Result<Sender<Job>> {
         let (sender, jobs) = channel::<Job>();
-        let (host, done, wake, stopped) = (
-            Arc::clone(&self.host),
-            self.done.clone(),
-            Arc::clone(&self.wake),
-            Arc::clone(&self.stopped),
-        );
-        thread::Builder::new()
-            .name(format!("session{sid}"))
-            .stack_size(STACK_BYTES)
-            .spawn(move || {
-                for job in jobs {
-                    let result = match job {
-                        Job::SetMaxSectors { .. } => {
-                            // Held while writing, so that stop() waits for a write that has begun.
-                            let stopped = stopped.lock().unwrap_or_else(PoisonError::into_inner);
-                            if *stopped {
-                                job.failed(io::ErrorKind::Interrupted.into())
-                            } else {
-                                job.run(&*host)
-                            }
-                        }
-                        Job::Ask(_) => job.run(&*host),
-                    };
-                    // Nobody listens only when the daemon is ending.
-                    if done.send((sid, result)).is_err() || wake.write(1).is_err() {
-                        return;
+        let (host, done, wake, stopped) =
+            (Arc::clone(&self.host), self.done.clone(), Arc::clone(&self.wake), Arc::clone(&self.stopped));
+        thread::Builder::new().name(format!("session{sid}")).stack_size(STACK_BYTES).spawn(move || {
+            for job in jobs {
+                let result = match job {
+                    Job::SetMaxSectors { .. } => {
+                        // Held while writing, so that stop() waits for a write that has begun.
+                        let stopped = stopped.lock().unwrap_or_else(PoisonError::into_inner);
+                        if *stopped { job.failed(io::ErrorKind::Interrupted.into()) } else { job.run(&*host) }
                     }
+                    Job::Ask(_) => job.run(&*host),
+                };
+                // Nobody listens only when the daemon is ending.
+                if done.send((sid, result)).is_err() || wake.write(1).is_err() {
+                    return;
                 }
-            })?;
+            }
+        })?;
         Ok(sender)
     }
 }
 
 impl Crew for Threads {
     fn submit(&mut self, sid: u32, job: Job) {
-        if !self.jobs.contains_key(&sid) {
-            match self.spawn(sid) {
-                Ok(sender) => {
-                    self.jobs.insert(sid, sender);
-                }
-                Err(error) => {
-                    let _ = self.done.send((sid, job.failed(error)));
-                    let _ = self.wake.write(1);
-                    return;
-                }
+        let thread = match self.jobs.remove(&sid) {
+            Some(thread) => Ok(thread),
+            None => self.spawn(sid),
+        };
+        match thread {
+            Ok(thread) => {
+                // It lives as long as its sender.
+                let _ = thread.send(job);
+                self.jobs.insert(sid, thread);
             }
-        }
-        if let Some(sender) = self.jobs.get(&sid) {
-            // The thread lives as long as its sender.
-            let _ = sender.send(job);
+            Err(error) => {
+                let _ = self.done.send((sid, job.failed(error)));
+                let _ = self.wake.write(1);
+            }
         }
     }
 
@@ -141,5 +119,86 @@ impl Crew for Threads {
 
     fn stop(&mut self) {
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::sim::disk;
+    use crate::host::{Reads, Session};
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::time::Duration;
+
+    /// The disk "stuck" does not answer until the test lets it.
+    #[derive(Default)]
+    struct Stuck {
+        release: Mutex<()>,
+        sets: AtomicU32,
+    }
+
+    impl Host for Stuck {
+        fn sessions(&self) -> Vec<Session> {
+            Vec::new()
+        }
+
+        fn reads(&self, _: &Disk) -> io::Result<Reads> {
+            Ok(Reads::default())
+        }
+
+        fn get(&self, _: &Disk, _: Knob) -> io::Result<u32> {
+            Ok(7)
+        }
+
+        fn set(&self, _: &Disk, _: Knob, _: u32) -> io::Result<()> {
+            self.sets.fetch_add(1, SeqCst);
+            Ok(())
+        }
+
+        fn available_bytes(&self) -> u64 {
+            0
+        }
+
+        fn ask(&self, disk: &Disk) -> Result<Vec<u8>, AskError> {
+            if disk.name == "stuck" {
+                drop(self.release.lock());
+            }
+            Ok(disk.name.clone().into_bytes())
+        }
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_stuck_session_holds_up_no_other_and_changes_nothing_after_the_end() {
+        let host = Arc::new(Stuck::default());
+        let (mut crew, results) = Threads::new(host.clone(), Arc::new(EventFd::new().unwrap()));
+        let stuck = host.release.lock().unwrap();
+        crew.submit(1, Job::Ask(disk(1, "stuck", 0)));
+        crew.submit(1, Job::SetMaxSectors { disk: disk(1, "stuck", 0), kb: 7 });
+        crew.submit(2, Job::Ask(disk(2, "sda", 0)));
+        crew.submit(2, Job::SetMaxSectors { disk: disk(2, "sda", 0), kb: 7 });
+        assert!(matches!(results.recv_timeout(PATIENCE), Ok((2, Done::Asked(Ok(_))))));
+        assert!(matches!(results.recv_timeout(PATIENCE), Ok((2, Done::SetMaxSectors { read_back: Ok(7), .. }))));
+        assert_eq!(host.sets.load(SeqCst), 1);
+        crew.stop();
+        drop(stuck);
+        assert!(matches!(results.recv_timeout(PATIENCE), Ok((1, Done::Asked(Ok(_))))));
+        assert!(matches!(results.recv_timeout(PATIENCE), Ok((1, Done::SetMaxSectors { read_back: Err(_), .. }))));
+        assert_eq!(host.sets.load(SeqCst), 1);
+    }
+
+    #[test]
+    fn a_dismissed_session_has_no_thread() {
+        let host = Arc::new(Stuck::default());
+        let (mut crew, results) = Threads::new(host.clone(), Arc::new(EventFd::new().unwrap()));
+        crew.submit(1, Job::Ask(disk(1, "sda", 0)));
+        crew.dismiss(1);
+        drop(crew);
+        assert!(results.recv_timeout(PATIENCE).is_ok());
+        // The thread held the last sender.
+        assert!(
+            results.recv_timeout(PATIENCE).is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Disconnected)
+        );
     }
 }

@@ -4,13 +4,17 @@
 use crate::crew::Job;
 use crate::host::{Disk, Host, Knob, Knobs, Reads};
 use crate::restore;
-use crate::store::Store;
+use crate::store::{Error, Store};
 use crate::throttle::Throttle;
 use cwnd_control::DiskState;
 use std::io;
 
 /// The smallest `max_sectors_kb` the block layer takes: a page.
 const MIN_SECTORS_KB: u32 = 4;
+/// The kernel keeps a request size in whole blocks and a read-ahead in whole pages. What is asked for is a multiple of
+/// the largest of either, so that what is read back is what was written.
+const MAX_BLOCK_KB: u32 = 4;
+const MAX_PAGE_KB: u32 = 64;
 
 pub struct TunedDisk {
     pub disk: Disk,
@@ -19,7 +23,9 @@ pub struct TunedDisk {
     pub in_force: Knobs<u32>,
     /// Why a setting is no longer ours to change.
     pub left_alone: Knobs<Option<String>>,
-    /// A write to `max_sectors_kb` is under way; the other settings wait for it.
+    /// What was last asked for: the kernel may have made something else of it.
+    asked: Knobs<Option<u32>>,
+    /// A write to `max_sectors_kb` is under way, and waits for what is in flight.
     pub freezing: bool,
     reads: Option<Reads>,
     /// When a read was last seen in flight or completed.
@@ -35,6 +41,7 @@ impl TunedDisk {
             original,
             in_force,
             left_alone: Knobs::default(),
+            asked: Knobs::default(),
             freezing: false,
             reads: None,
             read_seen_us: None,
@@ -59,8 +66,7 @@ impl TunedDisk {
     }
 
     pub fn reading(&self, now_us: u64, idle_after_us: u64) -> bool {
-        self.read_seen_us
-            .is_some_and(|seen_us| now_us.saturating_sub(seen_us) <= idle_after_us)
+        self.read_seen_us.is_some_and(|seen_us| now_us.saturating_sub(seen_us) <= idle_after_us)
     }
 
     pub fn state(&self, reading: bool) -> DiskState {
@@ -70,6 +76,8 @@ impl TunedDisk {
             read_ios: ios,
             in_flight,
             reading,
+            request_bytes: self.in_force.max_sectors_kb.saturating_mul(1024),
+            changing: self.freezing,
             max_request_bytes: self.disk.max_request_bytes,
             max_depth: self.disk.max_depth,
         }
@@ -79,15 +87,17 @@ impl TunedDisk {
     pub fn wanted(&self, request_bytes: u32, read_ahead_bytes: u64, depth: u32) -> Knobs<Option<u32>> {
         let max_sectors_kb = (self.disk.max_request_bytes / 1024).max(MIN_SECTORS_KB);
         let nonzero = |value: u32| (value > 0).then_some(value);
+        let request_kb = request_bytes / 1024 / MAX_BLOCK_KB * MAX_BLOCK_KB;
+        let read_ahead_kb = u32::try_from(read_ahead_bytes / 1024).unwrap_or(u32::MAX) / MAX_PAGE_KB * MAX_PAGE_KB;
         Knobs {
-            max_sectors_kb: nonzero(request_bytes).map(|bytes| (bytes / 1024).clamp(MIN_SECTORS_KB, max_sectors_kb)),
-            read_ahead_kb: nonzero(u32::try_from(read_ahead_bytes / 1024).unwrap_or(u32::MAX)),
+            max_sectors_kb: nonzero(request_bytes).map(|_| request_kb.clamp(MIN_SECTORS_KB, max_sectors_kb)),
+            read_ahead_kb: (read_ahead_bytes > 0).then_some(read_ahead_kb.max(MAX_PAGE_KB)),
             queue_depth: nonzero(depth).map(|depth| depth.clamp(1, self.disk.max_depth.max(1))),
         }
     }
 
-    /// Makes the changes that are needed, or returns the one that has to be made by the session's thread first: then
-    /// the others are for [`Self::frozen`] and another call.
+    /// Makes the changes that are needed, and returns the one that has to be made by the session's thread: a request
+    /// size. The depth never waits for it; a read-ahead does, because the kernel may change it with the request size.
     pub fn apply(
         &mut self,
         host: &dyn Host,
@@ -96,14 +106,15 @@ impl TunedDisk {
         reason: &str,
         log: &mut Throttle,
     ) -> Option<Job> {
-        if self.freezing {
-            return None;
-        }
         let mut changes: Vec<(Knob, u32)> = Vec::new();
         for knob in Knob::ALL {
             let Some(wanted) = *wanted.get(knob) else { continue };
+            if knob != Knob::QueueDepth && (self.freezing || matches!(changes[..], [(Knob::MaxSectorsKb, _), ..])) {
+                continue;
+            }
             let in_force = *self.in_force.get(knob);
-            if wanted == in_force || self.left_alone.get(knob).is_some() {
+            let done = wanted == in_force || *self.asked.get(knob) == Some(wanted);
+            if done || self.left_alone.get(knob).is_some() {
                 continue;
             }
             match host.get(&self.disk, knob) {
@@ -115,11 +126,8 @@ impl TunedDisk {
         if changes.is_empty() {
             return None;
         }
-        let id = &self.disk.id;
-        if let Err(error) = store
-            .save_original(id, self.original)
-            .and_then(|()| store.intend(id, &self.in_force, &changes))
-        {
+        let saved = store.save_original(&self.disk.id, self.original).and_then(|()| self.note(store, &changes));
+        if let Err(error) = saved {
             for (knob, _) in changes {
                 self.leave_alone(knob, format!("original cannot be saved: {error}"));
             }
@@ -128,23 +136,20 @@ impl TunedDisk {
         if let [(Knob::MaxSectorsKb, kb), ..] = changes[..] {
             self.freezing = true;
             self.log_change(Knob::MaxSectorsKb, kb, reason, log);
-            return Some(Job::SetMaxSectors {
-                disk: self.disk.clone(),
-                kb,
-            });
+            return Some(Job::SetMaxSectors { disk: self.disk.clone(), kb });
         }
         for (knob, value) in changes {
             self.log_change(knob, value, reason, log);
             let result = restore::set(host, &self.disk, knob, value);
-            self.was_set(knob, result);
+            self.was_set(store, knob, value, result);
         }
         None
     }
 
-    /// The thread's write to `max_sectors_kb` is over.
-    pub fn frozen(&mut self, result: io::Result<u32>) {
+    /// The thread's write of `kb` to `max_sectors_kb` is over.
+    pub fn frozen(&mut self, store: &mut Store, kb: u32, result: io::Result<u32>) {
         self.freezing = false;
-        self.was_set(Knob::MaxSectorsKb, result);
+        self.was_set(store, Knob::MaxSectorsKb, kb, result);
     }
 
     /// Gives the disk its originals back, where they are still ours to give.
@@ -154,7 +159,7 @@ impl TunedDisk {
             log::warn!("{error}");
         }
         if let Ok(found) = Knobs::try_new(|knob| host.get(&self.disk, knob)) {
-            self.in_force = found;
+            (self.in_force, self.asked) = (found, Knobs::default());
         }
     }
 
@@ -175,20 +180,34 @@ impl TunedDisk {
         }
     }
 
-    fn was_set(&mut self, knob: Knob, result: io::Result<u32>) {
+    /// Notes for a restart which values are ours: those in force and those about to be.
+    fn note(&self, store: &mut Store, changes: &[(Knob, u32)]) -> Result<(), Error> {
+        let ours = Knobs::try_new(|knob| {
+            let in_force = *self.in_force.get(knob);
+            let next = changes.iter().find_map(|&(changed, to)| (changed == knob).then_some(to));
+            Ok(self.left_alone.get(knob).is_none().then_some([in_force, next.unwrap_or(in_force)]))
+        });
+        ours.and_then(|ours| store.note(&self.disk.id, ours))
+    }
+
+    fn was_set(&mut self, store: &mut Store, knob: Knob, wanted: u32, result: io::Result<u32>) {
         match result {
-            Ok(value) => *self.in_force.get_mut(knob) = value,
+            Ok(value) => {
+                *self.in_force.get_mut(knob) = value;
+                *self.asked.get_mut(knob) = Some(wanted);
+                if value != wanted {
+                    if let Err(error) = self.note(store, &[]) {
+                        log::warn!("{error}");
+                    }
+                }
+            }
             Err(error) => self.leave_alone(knob, format!("cannot be set: {error}")),
         }
     }
 
     fn log_change(&self, knob: Knob, value: u32, reason: &str, log: &mut Throttle) {
         let from = self.in_force.get(knob);
-        log.info(format_args!(
-            "{}: {} {from} -> {value}: {reason}",
-            self.disk.name,
-            knob.name()
-        ));
+        log.info(format_args!("{}: {} {from} -> {value}: {reason}", self.disk.name, knob.name()));
     }
 
     fn surrender(&mut self, knob: Knob, found: u32) {

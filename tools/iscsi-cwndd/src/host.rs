@@ -132,6 +132,8 @@ pub trait Host: Send + Sync {
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32>;
     /// For [`Knob::MaxSectorsKb`] this blocks until all that is in flight has come back.
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()>;
+    /// Memory that can be had without swapping.
+    fn available_bytes(&self) -> u64;
     /// The page as the target sent it. Blocks for a round trip and for the data asked for before.
     fn ask(&self, disk: &Disk) -> Result<Vec<u8>, AskError>;
 }

@@ -15,28 +15,18 @@ pub fn probe(disk: &Path, json: bool, timeout: Duration) -> Result<String, Strin
     let bytes = scsi::log_sense(&device, timeout).map_err(|error| of_path(&error))?;
     let page = Page::parse(&bytes).map_err(|error| of_path(&error))?;
     let value = serde_json::to_value(&page).map_err(|error| of_path(&error))?;
-    Ok(if json {
-        value.to_string()
-    } else {
-        lines(&value, "").join("\n")
-    })
+    Ok(if json { value.to_string() } else { lines(&value, "").join("\n") })
 }
 
 fn lines(value: &serde_json::Value, name: &str) -> Vec<String> {
     let nested = |key: &dyn std::fmt::Display| {
-        if name.is_empty() {
-            key.to_string()
-        } else {
-            format!("{name}.{key}")
-        }
+        if name.is_empty() { key.to_string() } else { format!("{name}.{key}") }
     };
     match value {
         serde_json::Value::Object(map) => map.iter().flat_map(|(key, value)| lines(value, &nested(key))).collect(),
-        serde_json::Value::Array(list) => list
-            .iter()
-            .enumerate()
-            .flat_map(|(index, value)| lines(value, &nested(&index)))
-            .collect(),
+        serde_json::Value::Array(list) => {
+            list.iter().enumerate().flat_map(|(index, value)| lines(value, &nested(&index))).collect()
+        }
         _ => vec![format!("{name}: {value}")],
     }
 }

@@ -70,9 +70,7 @@ impl Recorder {
                 connection: &answer.connection,
             }),
         };
-        let written = serde_json::to_string(&line)
-            .map_err(io::Error::from)
-            .and_then(|line| writeln!(file, "{line}"));
+        let written = serde_json::to_string(&line).map_err(io::Error::from).and_then(|line| writeln!(file, "{line}"));
         if let Err(error) = written {
             log::warn!("recording ends: {error}");
             self.0 = None;

@@ -26,10 +26,7 @@ pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<u32, Error> {
     let disks: Vec<Disk> = host.sessions().into_iter().flat_map(|session| session.disks).collect();
     let mut count = 0;
     for id in store.disks() {
-        count += disks
-            .iter()
-            .find(|disk| disk.id == id)
-            .map_or(0, |disk| restore(host, store, disk));
+        count += disks.iter().find(|disk| disk.id == id).map_or(0, |disk| restore(host, store, disk));
         store.forget(&id)?;
     }
     Ok(count)

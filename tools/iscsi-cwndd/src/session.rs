@@ -28,6 +28,8 @@ pub struct World<'a> {
     pub log: &'a mut Throttle,
     pub recorder: &'a mut Recorder,
     pub config: &'a Config,
+    /// Of one disk, whatever the strategy wants.
+    pub max_read_ahead_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,10 +93,7 @@ impl TunedSession {
         }
         let disks = std::mem::take(&mut self.disks);
         let asking = self.asking.take();
-        *self = Self {
-            asking,
-            ..Self::new(info, disks, strategy)
-        };
+        *self = Self { asking, ..Self::new(info, disks, strategy) };
     }
 
     /// News of the session that change nothing but what is due.
@@ -138,12 +137,7 @@ impl TunedSession {
             if self.feedback == Feedback::Good {
                 self.ask_due_us = now_us;
             }
-        } else if self.active
-            && !self
-                .disks
-                .iter()
-                .any(|disk| disk.reading(now_us, world.config.idle_after_us()))
-        {
+        } else if self.active && !self.disks.iter().any(|disk| disk.reading(now_us, world.config.idle_after_us())) {
             self.active = false;
             self.output = None;
             world.crew.dismiss(self.info.sid);
@@ -160,11 +154,7 @@ impl TunedSession {
                 self.consult(world, now_us);
             }
             let next_us = self.output.as_ref().map_or(idle_due_us, |output| output.next_us);
-            let ask_us = if self.asking.is_some() {
-                u64::MAX
-            } else {
-                self.ask_due_us
-            };
+            let ask_us = if self.asking.is_some() { u64::MAX } else { self.ask_due_us };
             return next_us.min(ask_us).clamp(now_us + MIN_TICK_US, now_us + MAX_TICK_US);
         }
         if self.output.is_none() || self.fresh.is_some() {
@@ -200,9 +190,9 @@ impl TunedSession {
                 }
                 self.due_us = 0;
             }
-            Done::SetMaxSectors(id, result) => {
+            Done::SetMaxSectors { id, kb, read_back } => {
                 if let Some(disk) = self.disks.iter_mut().find(|disk| disk.disk.id == id) {
-                    disk.frozen(result);
+                    disk.frozen(world.store, kb, read_back);
                     self.apply(world);
                 }
                 if matches!(self.feedback, Feedback::NotOffered(_)) {
@@ -228,10 +218,7 @@ impl TunedSession {
             },
             Err(trouble) => {
                 if !matches!(self.feedback, Feedback::Trouble(_)) {
-                    log::warn!(
-                        "session {}: {trouble}; nothing is changed until a good page comes",
-                        self.info.sid
-                    );
+                    log::warn!("session {}: {trouble}; nothing is changed until a good page comes", self.info.sid);
                     self.feedback = Feedback::Trouble(trouble);
                 }
                 self.ask_due_us = now_us + RETRY_US;
@@ -241,22 +228,13 @@ impl TunedSession {
 
     fn learnt(&mut self, now_us: u64, clock_us: u64, connection: Connection) {
         if self.feedback != Feedback::Good {
-            log::info!(
-                "session {}: {} tells of its TCP connection",
-                self.info.sid,
-                self.info.target_iqn
-            );
+            log::info!("session {}: {} tells of its TCP connection", self.info.sid, self.info.target_iqn);
             self.feedback = Feedback::Good;
         }
         self.fresh = Some(path_state(clock_us, &connection));
         let page_us = self.output.as_ref().map_or(0, |output| output.page_us);
         self.ask_due_us = now_us.max(self.asked_us.saturating_add(page_us));
-        self.answer = Some(Answer {
-            connection,
-            clock_us,
-            asked_us: self.asked_us,
-            answered_us: now_us,
-        });
+        self.answer = Some(Answer { connection, clock_us, asked_us: self.asked_us, answered_us: now_us });
     }
 
     /// Not offered: once said, and settings changed while it was are put back.
@@ -276,22 +254,11 @@ impl TunedSession {
     /// Asks the strategy and does what it says.
     fn consult(&mut self, world: &mut World<'_>, now_us: u64) {
         let idle_after_us = world.config.idle_after_us();
-        let states: Vec<DiskState> = self
-            .disks
-            .iter()
-            .map(|disk| disk.state(disk.reading(now_us, idle_after_us)))
-            .collect();
+        let states: Vec<DiskState> =
+            self.disks.iter().map(|disk| disk.state(disk.reading(now_us, idle_after_us))).collect();
         let path = self.fresh.take();
-        let input = Input {
-            now_us,
-            path,
-            disks: &states,
-        };
-        let output = if self.active {
-            self.strategy.tick(&input)
-        } else {
-            self.strategy.rest(&input)
-        };
+        let input = Input { now_us, path, disks: &states };
+        let output = if self.active { self.strategy.tick(&input) } else { self.strategy.rest(&input) };
         if self.active && path.is_some() {
             self.ask_due_us = self.ask_due_us.max(self.asked_us.saturating_add(output.page_us));
         }
@@ -302,8 +269,9 @@ impl TunedSession {
 
     fn apply(&mut self, world: &mut World<'_>) {
         let Some(output) = &self.output else { return };
+        let read_ahead_bytes = output.read_ahead_bytes.min(world.max_read_ahead_bytes);
         for (disk, depth) in self.disks.iter_mut().zip(&output.depths) {
-            let wanted = disk.wanted(output.request_bytes, output.read_ahead_bytes, *depth);
+            let wanted = disk.wanted(output.request_bytes, read_ahead_bytes, *depth);
             if let Some(job) = disk.apply(world.host, world.store, &wanted, &output.reason, world.log) {
                 world.crew.submit(self.info.sid, job);
             }

@@ -75,17 +75,9 @@ pub fn describe(tuner: &Tuner, now_us: u64) -> String {
         .iter()
         .find_map(|&(name, value)| (value == tuner.config.strategy).then_some(name))
         .unwrap_or_default();
-    let sessions = tuner
-        .sessions
-        .iter()
-        .map(|session| of_session(session, now_us, tuner.config.idle_after_us()))
-        .collect();
-    let status = Status {
-        version: 1,
-        t_us: now_us,
-        strategy,
-        sessions,
-    };
+    let sessions =
+        tuner.sessions.iter().map(|session| of_session(session, now_us, tuner.config.idle_after_us())).collect();
+    let status = Status { version: 1, t_us: now_us, strategy, sessions };
     serde_json::to_string(&status).unwrap_or_default()
 }
 
@@ -144,9 +136,8 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 /// Answers whoever waits at the socket.
 pub fn serve(listener: &UnixListener, describe: impl Fn() -> String) {
     while let Ok((mut client, _)) = listener.accept() {
-        let served = client
-            .set_write_timeout(Some(CLIENT_TIMEOUT))
-            .and_then(|()| client.write_all(describe().as_bytes()));
+        let served =
+            client.set_write_timeout(Some(CLIENT_TIMEOUT)).and_then(|()| client.write_all(describe().as_bytes()));
         if let Err(error) = served {
             log::debug!("status: {error}");
         }
@@ -203,26 +194,16 @@ struct ShownPath {
 
 /// A status for people, some lines per session.
 pub fn show(shown: &Shown) -> String {
-    let mut lines = vec![format!(
-        "strategy {}, {} sessions",
-        shown.strategy,
-        shown.sessions.len()
-    )];
+    let mut lines = vec![format!("strategy {}, {} sessions", shown.strategy, shown.sessions.len())];
     for session in &shown.sessions {
-        lines.push(format!(
-            "session {}: {} at {}",
-            session.session, session.target_iqn, session.portal
-        ));
+        lines.push(format!("session {}: {} at {}", session.session, session.target_iqn, session.portal));
         match &session.trouble {
             Some(trouble) => lines.push(format!("  feedback {}: {trouble}", session.feedback)),
             None => lines.push(format!("  feedback {}", session.feedback)),
         }
         if let (Some(phase), Some(limit), Some(window_bytes)) = (&session.phase, &session.limit, session.window_bytes) {
             let reading = if session.active { "reading" } else { "idle" };
-            lines.push(format!(
-                "  {reading}, phase {phase}, window {} KiB, limited by {limit}",
-                window_bytes >> 10
-            ));
+            lines.push(format!("  {reading}, phase {phase}, window {} KiB, limited by {limit}", window_bytes >> 10));
         }
         if let Some(path) = &session.path {
             lines.push(format!(
@@ -237,26 +218,14 @@ pub fn show(shown: &Shown) -> String {
             ));
         }
         for disk in &session.disks {
-            let Knobs {
-                max_sectors_kb,
-                read_ahead_kb,
-                queue_depth,
-            } = disk.in_force;
+            let Knobs { max_sectors_kb, read_ahead_kb, queue_depth } = disk.in_force;
             lines.push(format!(
                 "  {}{}: request {max_sectors_kb} KiB, depth {queue_depth}, read-ahead {read_ahead_kb} KiB",
                 disk.disk,
                 if disk.reading { " (reading)" } else { "" },
             ));
-            let Knobs {
-                max_sectors_kb,
-                read_ahead_kb,
-                queue_depth,
-            } = &disk.left_alone;
-            let left_alone = [
-                ("request", max_sectors_kb),
-                ("read-ahead", read_ahead_kb),
-                ("depth", queue_depth),
-            ];
+            let Knobs { max_sectors_kb, read_ahead_kb, queue_depth } = &disk.left_alone;
+            let left_alone = [("request", max_sectors_kb), ("read-ahead", read_ahead_kb), ("depth", queue_depth)];
             for (name, why) in left_alone.iter().filter_map(|(name, why)| Some((name, why.as_ref()?))) {
                 lines.push(format!("    {name} left alone: {why}"));
             }

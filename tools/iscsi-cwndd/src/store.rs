@@ -34,14 +34,14 @@ struct Saved<T> {
     disks: Vec<(DiskId, T)>,
 }
 
-/// The value last written and the one about to be.
-type Written = Knobs<[u32; 2]>;
+/// The value in force and the one about to be; nothing where a setting is left alone.
+pub type Ours = Knobs<Option<[u32; 2]>>;
 
 pub struct Store {
     originals_file: PathBuf,
     written_file: PathBuf,
     originals: Saved<Knobs<u32>>,
-    written: Saved<Written>,
+    written: Saved<Ours>,
     _lock: Flock<File>,
 }
 
@@ -75,7 +75,7 @@ impl Store {
 
     /// Whether a value found in a setting may be the daemon's own; so it is where nothing is known.
     pub fn is_ours(&self, id: &DiskId, knob: Knob, value: u32) -> bool {
-        find(&self.written, id).is_none_or(|written| written.get(knob).contains(&value))
+        find(&self.written, id).is_none_or(|ours| ours.get(knob).is_some_and(|values| values.contains(&value)))
     }
 
     pub fn kept(&self) -> bool {
@@ -91,14 +91,10 @@ impl Store {
         Ok(())
     }
 
-    /// To be called before a value is written: `from` was there, `to` is going to be.
-    pub fn intend(&mut self, id: &DiskId, in_force: &Knobs<u32>, changes: &[(Knob, u32)]) -> Result<(), Error> {
-        let mut written = Knobs::try_new(|knob| Ok::<_, Error>([*in_force.get(knob); 2]))?;
-        for &(knob, to) in changes {
-            written.get_mut(knob)[1] = to;
-        }
+    /// To be called before a value is written.
+    pub fn note(&mut self, id: &DiskId, ours: Ours) -> Result<(), Error> {
         self.written.disks.retain(|(known, _)| known != id);
-        self.written.disks.push((id.clone(), written));
+        self.written.disks.push((id.clone(), ours));
         save(&self.written_file, &self.written, false)
     }
 
@@ -125,35 +121,21 @@ impl Store {
 
 pub fn boot_id() -> Result<String, Error> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");
-    Ok(fs::read_to_string(path)
-        .map_err(|source| io_error(path, source))?
-        .trim()
-        .to_owned())
+    Ok(fs::read_to_string(path).map_err(|source| io_error(path, source))?.trim().to_owned())
 }
 
 fn find<'a, T>(saved: &'a Saved<T>, id: &DiskId) -> Option<&'a T> {
-    saved
-        .disks
-        .iter()
-        .find_map(|(known, value)| (known == id).then_some(value))
+    saved.disks.iter().find_map(|(known, value)| (known == id).then_some(value))
 }
 
 fn load<T: DeserializeOwned>(path: &Path, boot_id: &str) -> Result<Saved<T>, Error> {
-    let nothing = Saved {
-        version: VERSION,
-        boot_id: boot_id.to_owned(),
-        kept: false,
-        disks: Vec::new(),
-    };
+    let nothing = Saved { version: VERSION, boot_id: boot_id.to_owned(), kept: false, disks: Vec::new() };
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(nothing),
         Err(source) => return Err(io_error(path, source)),
     };
-    let content = |reason: String| Error::Content {
-        path: path.to_owned(),
-        reason,
-    };
+    let content = |reason: String| Error::Content { path: path.to_owned(), reason };
     let saved: Saved<T> = serde_json::from_slice(&text).map_err(|error| content(error.to_string()))?;
     if saved.version != VERSION {
         return Err(content(format!("version {}, not {VERSION}", saved.version)));
@@ -180,8 +162,5 @@ fn save<T: Serialize>(path: &Path, saved: &Saved<T>, durable: bool) -> Result<()
 }
 
 fn io_error(path: &Path, source: io::Error) -> Error {
-    Error::Io {
-        path: path.to_owned(),
-        source,
-    }
+    Error::Io { path: path.to_owned(), source }
 }

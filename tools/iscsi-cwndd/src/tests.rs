@@ -1,133 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The daemon on a simulated host: what it must never do, whatever target, administrator or power supply do.
 
-use crate::config::{Config, OnExit};
-use crate::host::sim::{STOCK, Sim, SimCrew, disk, page};
+mod lab;
+
+use crate::config::OnExit;
+use crate::host::sim::{STOCK, disk, page};
 use crate::host::{Knob, Knobs, Reads};
-use crate::record::Recorder;
 use crate::session::Feedback;
 use crate::store::{Error, Store};
-use crate::tuner::Tuner;
 use crate::{restore, status};
+use lab::{Lab, logged};
 use proptest::prelude::*;
-use std::cell::RefCell;
-use std::sync::{Arc, Once};
-
-const SECOND_US: u64 = 1_000_000;
-
-thread_local!(static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) });
-
-/// Keeps what each test logs; every test has its own thread.
-struct TestLog;
-
-impl log::Log for TestLog {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        LOG.with_borrow_mut(|lines| lines.push(format!("{}: {}", record.level(), record.args())));
-    }
-
-    fn flush(&self) {}
-}
-
-fn logged(what: &str) -> usize {
-    LOG.with_borrow(|lines| lines.iter().filter(|line| line.contains(what)).count())
-}
-
-/// An initiator, its folders, and the daemon on it.
-struct Lab {
-    dir: tempfile::TempDir,
-    config: Config,
-    sim: Arc<Sim>,
-    crew: SimCrew,
-    tuner: Option<Tuner>,
-    now_us: u64,
-}
-
-impl Lab {
-    fn new() -> Self {
-        Self::with(|_| {})
-    }
-
-    fn with(configure: impl FnOnce(&mut Config)) -> Self {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            log::set_logger(&TestLog).unwrap();
-            log::set_max_level(log::LevelFilter::Info);
-        });
-        let dir = tempfile::tempdir().unwrap();
-        let mut config = Config::default();
-        (config.state_dir, config.runtime_dir) = (dir.path().join("state"), dir.path().join("run"));
-        configure(&mut config);
-        let sim = Sim::new(config.state_dir.clone());
-        let crew = SimCrew::new(Arc::clone(&sim));
-        let mut lab = Self {
-            dir,
-            config,
-            sim,
-            crew,
-            tuner: None,
-            now_us: SECOND_US,
-        };
-        lab.start();
-        lab
-    }
-
-    fn store(&self) -> Result<Store, Error> {
-        Store::open(&self.config.state_dir, &self.config.runtime_dir, "boot")
-    }
-
-    fn start(&mut self) {
-        let recorder = Recorder::create(Some(&self.dir.path().join("record"))).unwrap();
-        let (sim, crew) = (Arc::clone(&self.sim), Box::new(self.crew.clone()));
-        self.tuner = Some(Tuner::new(sim, crew, self.store().unwrap(), recorder, self.config.clone()).unwrap());
-    }
-
-    /// As a power supply or `kill -9` does.
-    fn crash(&mut self) {
-        self.tuner = None;
-    }
-
-    fn stop(&mut self) {
-        self.tuner.take().unwrap().shutdown().unwrap();
-    }
-
-    fn tuner(&mut self) -> &mut Tuner {
-        self.tuner.as_mut().unwrap()
-    }
-
-    /// Lets time pass; the disks of `readers` read all the while.
-    fn run(&mut self, seconds: u64, readers: &[&str]) {
-        let end_us = self.now_us + seconds * SECOND_US;
-        while self.now_us < end_us {
-            for reader in readers {
-                self.sim.read(reader);
-            }
-            while let Some((sid, done)) = self.crew.result(self.now_us) {
-                let now_us = self.now_us;
-                self.tuner().done(now_us, sid, done);
-            }
-            let now_us = self.now_us;
-            let due_us = self.tuner().step(now_us);
-            assert!(due_us > now_us, "a busy loop");
-            self.now_us = due_us.min(self.crew.due_us()).clamp(now_us + 1, end_us);
-        }
-    }
-
-    fn knobs(&self, disk: &str) -> Knobs<u32> {
-        self.sim.state().knobs[disk]
-    }
-
-    fn asked(&self) -> u32 {
-        self.sim.state().asked
-    }
-
-    fn feedback(&mut self) -> &Feedback {
-        &self.tuner().sessions[0].feedback
-    }
-}
 
 #[test]
 fn a_reading_disk_is_tuned_and_put_back_at_the_end() {
@@ -193,18 +76,9 @@ fn the_administrators_change_wins() {
     lab.sim.state().knobs.get_mut("sda").unwrap().queue_depth = 77;
     lab.run(30, &["sda"]);
     assert_eq!(lab.knobs("sda").queue_depth, 77);
-    assert_eq!(
-        logged("sda: queue_depth is left alone from now on: changed to 77 by someone else"),
-        1
-    );
+    assert_eq!(logged("sda: queue_depth is left alone from now on: changed to 77 by someone else"), 1);
     lab.stop();
-    assert_eq!(
-        lab.knobs("sda"),
-        Knobs {
-            queue_depth: 77,
-            ..STOCK
-        }
-    );
+    assert_eq!(lab.knobs("sda"), Knobs { queue_depth: 77, ..STOCK });
 }
 
 #[test]
@@ -214,13 +88,7 @@ fn the_administrators_change_wins_while_the_daemon_is_down() {
     lab.crash();
     lab.sim.state().knobs.get_mut("sda").unwrap().read_ahead_kb = 777;
     lab.start();
-    assert_eq!(
-        lab.knobs("sda"),
-        Knobs {
-            read_ahead_kb: 777,
-            ..STOCK
-        }
-    );
+    assert_eq!(lab.knobs("sda"), Knobs { read_ahead_kb: 777, ..STOCK });
 }
 
 #[test]
@@ -256,10 +124,7 @@ fn an_idle_disk_is_never_asked() {
     let asked = lab.asked();
     lab.run(1, &[]);
     let after = lab.asked();
-    assert!(
-        after <= asked + 1,
-        "at most the question of the last look at a disk that had just read"
-    );
+    assert!(after <= asked + 1, "at most the question of the last look at a disk that had just read");
     lab.run(60, &[]);
     assert_eq!(lab.asked(), after);
     assert!(!lab.tuner().sessions[0].active);
@@ -272,13 +137,7 @@ fn bad_pages_move_nothing_and_are_reported_once() {
     version[16] = 9;
     let mut nonsense = page();
     nonsense.connections[0].figures.snd_cwnd_pkts = 0;
-    for bad in [
-        good[..100].to_vec(),
-        version,
-        nonsense.encode(),
-        vec![0xff; 300],
-        Vec::new(),
-    ] {
+    for bad in [good[..100].to_vec(), version, nonsense.encode(), vec![0xff; 300], Vec::new()] {
         let mut lab = Lab::new();
         lab.run(2, &["sda"]);
         let (tuned, reported) = (lab.knobs("sda"), logged("nothing is changed until a good page comes"));
@@ -342,27 +201,60 @@ fn request_size_goes_first_and_does_not_disturb_read_ahead() {
     lab.run(3, &["sda"]);
     assert_eq!(logged("left alone"), 0);
     let state = lab.sim.state();
-    let first = |knob| {
-        state
-            .writes
-            .iter()
-            .position(|write| write.0 == "sda" && write.1 == knob)
-    };
+    let first = |knob| state.writes.iter().position(|write| write.0 == "sda" && write.1 == knob);
     let (request, depth) = (first(Knob::MaxSectorsKb), first(Knob::QueueDepth));
-    assert!(
-        request.is_none() || depth.is_none() || request < depth,
-        "{:?}",
-        state.writes
-    );
+    assert!(request.is_none() || depth.is_none() || request < depth, "{:?}", state.writes);
     drop(state);
     lab.stop();
-    assert_eq!(
-        lab.knobs("sda"),
-        Knobs {
-            read_ahead_kb: 64,
-            ..STOCK
-        }
-    );
+    assert_eq!(lab.knobs("sda"), Knobs { read_ahead_kb: 64, ..STOCK });
+}
+
+#[test]
+fn the_administrators_change_stays_known_over_later_changes_and_a_crash() {
+    let mut lab = Lab::new();
+    lab.run(2, &[]);
+    lab.sim.state().knobs.get_mut("sda").unwrap().read_ahead_kb = 4444;
+    lab.run(10, &["sda"]);
+    assert_eq!(logged("sda: read_ahead_kb is left alone"), 1);
+    assert!(lab.sim.state().writes.len() > 3, "other settings still change");
+    lab.crash();
+    lab.start();
+    assert_eq!(lab.knobs("sda"), Knobs { read_ahead_kb: 4444, ..STOCK });
+}
+
+#[test]
+fn a_value_that_the_kernel_rounds_is_written_once_and_stays_ours() {
+    let mut lab = Lab::new();
+    lab.sim.state().max_sectors_kb = 8;
+    lab.run(10, &["sda"]);
+    let request_sizes = |lab: &Lab| {
+        let of_sda = |write: &&(String, Knob, u32)| write.0 == "sda" && write.1 == Knob::MaxSectorsKb;
+        lab.sim.state().writes.iter().filter(of_sda).map(|write| write.2).collect::<Vec<_>>()
+    };
+    let written = request_sizes(&lab);
+    assert!(written.windows(2).all(|pair| pair[0] != pair[1]), "{written:?}");
+    assert_eq!(lab.knobs("sda").max_sectors_kb, 8);
+    lab.sim.state().max_sectors_kb = u32::MAX;
+    lab.crash();
+    lab.start();
+    assert_eq!(lab.knobs("sda"), STOCK);
+    assert_eq!(logged("left alone"), 0);
+}
+
+#[test]
+fn read_ahead_is_bounded_by_memory() {
+    let mut lab = Lab::new();
+    lab.sim.state().available_bytes = 4 << 20;
+    lab.run(2, &["sda", "sdb"]);
+    assert_eq!(lab.knobs("sda").read_ahead_kb, 256);
+    assert_eq!(lab.knobs("sdb").read_ahead_kb, 256);
+}
+
+#[test]
+fn off_asks_nothing_and_sets_nothing() {
+    let mut lab = Lab::with(|config| config.strategy = cwnd_control::StrategyName::Off);
+    lab.run(5, &["sda"]);
+    assert_eq!((lab.asked(), lab.sim.state().writes.len()), (0, 0));
 }
 
 #[test]
@@ -421,9 +313,5 @@ fn status_and_record_say_what_is_done() {
     let lines: Vec<serde_json::Value> = record.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.len() > 10);
     assert!(lines.iter().any(|line| line["page"]["ca_state"] == "open"));
-    assert!(
-        lines
-            .iter()
-            .all(|line| line["queue_depths"]["sda"].is_u64() && line["window_bytes"].is_u64())
-    );
+    assert!(lines.iter().all(|line| line["queue_depths"]["sda"].is_u64() && line["window_bytes"].is_u64()));
 }

@@ -12,12 +12,7 @@ pub struct Throttle {
 
 impl Throttle {
     pub fn new(lines_per_minute: u32) -> Self {
-        Self {
-            lines_per_minute,
-            minute: 0,
-            logged: 0,
-            left_out: 0,
-        }
+        Self { lines_per_minute, minute: 0, logged: 0, left_out: 0 }
     }
 
     /// To be told the time now and then, so that what was left out is told.

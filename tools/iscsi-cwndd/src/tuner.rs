@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// From a uevent to the look at sysfs: the rest of a login's uevents come meanwhile.
 const SETTLE_US: u64 = 20_000;
+/// The part of available memory that read-ahead may take: all disks reading, an eighth.
+const READ_AHEAD_SHARE: u64 = 8;
 
 pub struct Tuner {
     pub sessions: Vec<TunedSession>,
@@ -28,6 +30,7 @@ pub struct Tuner {
     log: Throttle,
     recorder: Recorder,
     rescan_due_us: u64,
+    max_read_ahead_bytes: u64,
 }
 
 /// A session of the list with what else a turn of it needs.
@@ -40,6 +43,7 @@ macro_rules! world {
             log: &mut $tuner.log,
             recorder: &mut $tuner.recorder,
             config: &$tuner.config,
+            max_read_ahead_bytes: $tuner.max_read_ahead_bytes,
         }
     };
 }
@@ -68,6 +72,7 @@ impl Tuner {
             log,
             recorder,
             rescan_due_us: 0,
+            max_read_ahead_bytes: u64::MAX,
         })
     }
 
@@ -122,6 +127,10 @@ impl Tuner {
                 None => self.add(info),
             }
         }
+        let disks = self.sessions.iter().map(|session| session.disks.len() as u64).sum::<u64>().max(1);
+        // A power of two, so that it does not follow every breath of the page cache.
+        let share_bytes = self.host.available_bytes() / READ_AHEAD_SHARE / disks;
+        self.max_read_ahead_bytes = 1 << share_bytes.max(1).ilog2();
     }
 
     fn add(&mut self, info: Session) {
@@ -149,10 +158,7 @@ impl Tuner {
             return;
         }
         let Some(strategy) = self.strategy() else { return };
-        let before = self
-            .sessions
-            .get_mut(index)
-            .map(|session| std::mem::take(&mut session.disks));
+        let before = self.sessions.get_mut(index).map(|session| std::mem::take(&mut session.disks));
         let disks = self.tuned_disks(&info, before.unwrap_or_default());
         if let Some(session) = self.sessions.get_mut(index) {
             session.set_disks(info, disks, strategy);

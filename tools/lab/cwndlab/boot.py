@@ -5,6 +5,8 @@
     RUN/out                      the only place the guest writes to: plan in, result and logs out
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -13,11 +15,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from cwndlab.images import Images
-from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError
+from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError, cache
 
 MEMORY_MB = 1024
 # Any fixed moment: wall time in the guest starts here (1 November 2026, UTC).
@@ -37,16 +39,13 @@ def _prepare(images: Images, plan: dict) -> Path:
     return run
 
 
-def _command(images: Images, seed: int, *, virtual_time: bool) -> list[str]:
+def _command(images: Images, plan: dict, *, virtual_time: bool) -> list[str]:
     """UML's command line: the same for every run (the kernel mixes it into its random numbers).
 
     The guest sees nothing of the host outside the run directory, its working directory, and its links.
     """
-    setarch = shutil.which("setarch")
-    if not setarch:
-        raise LabError("setarch not found (Debian: util-linux)")
     return [
-        setarch,
+        "setarch",
         "-R",
         str(images.kernel),
         f"mem={MEMORY_MB}M",
@@ -62,16 +61,31 @@ def _command(images: Images, seed: int, *, virtual_time: bool) -> list[str]:
         "null_blk.nr_devices=0",
         "con=null",
         "con0=fd:0,fd:1",
-        f"seed={seed}",
+        f"seed={plan['scenario']['net']['seed']}",
         *(["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if virtual_time else []),
     ]
 
 
-def _cpu(slot: int) -> set[int]:
-    """One CPU for all of a guest's processes: they hand over to each other all the time, and
-    handing over between CPUs makes a run three times as slow."""
-    usable = sorted(os.sched_getaffinity(0))
-    return {usable[slot % len(usable)]}
+@contextlib.contextmanager
+def _own_cpu(slot: int) -> Iterator[int]:
+    """A CPU that no other guest of this user has, or one to share where all are taken.
+
+    A guest's processes hand over to each other all the time, and handing over between CPUs makes a
+    run three times as slow: so each guest stays on one.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    with contextlib.ExitStack() as held:
+        for cpu in cpus:
+            lock = open(cache() / f"cpu{cpu}.lock", "w")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                continue
+            held.enter_context(lock)
+            yield cpu
+            return
+        yield cpus[slot % len(cpus)]
 
 
 def _environment() -> dict[str, str]:
@@ -80,67 +94,54 @@ def _environment() -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "TMPDIR": shm, "HOME": "/", "TERM": os.environ.get("TERM", "linux")}
 
 
-def _console_trouble(run: Path) -> str | None:
-    for line in (run / "out/console.log").read_text(errors="replace").splitlines():
-        if TROUBLE.search(line):
-            return line.strip()
-    return None
-
-
-def _kill(process: subprocess.Popen) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
+def _console_trouble(log: Path) -> str | None:
+    lines = log.read_text(errors="replace").splitlines()
+    return next((line.strip() for line in lines if TROUBLE.search(line)), None)
 
 
 def run(
-    images: Images,
-    plan: dict,
-    slot: int,
-    timeout_s: float,
-    progress: Callable[[float], None],
-    keep: bool,
+    images: Images, plan: dict, slot: int, timeout_s: float, progress: Callable[[float], None], keep: bool
 ) -> dict:
-    """Boot, wait for the end, hand back what the guest wrote."""
+    """Boot, wait for the end, hand back what the guest wrote. A failed run's directory is kept."""
     where = _prepare(images, plan)
-    failed = True
+    out = where / "out"
+    with _own_cpu(slot) as cpu:
+        _guest(["taskset", "-c", str(cpu), *_command(images, plan, virtual_time=not plan["unlimited"])], where, timeout_s, progress)
+    if trouble := _console_trouble(out / "console.log"):
+        raise LabError(f"the kernel complained: {trouble}; see {out}/console.log")
+    if not (out / "result.json").exists():
+        raise LabError(f"the guest ended without a result; see {out}/console.log")
+    answer = json.loads((out / "result.json").read_text())
+    if "error" in answer:
+        raise LabError(f"{answer['error']}; see {out}")
+    if not keep:
+        shutil.rmtree(where, ignore_errors=True)
+    return answer
+
+
+def _guest(command: list[str], where: Path, timeout_s: float, progress: Callable[[float], None]) -> None:
+    """Run a guest to its end, under a limit of wall time: in the guest, time may stand still."""
+    with open(where / "out/console.log", "wb") as console:
+        guest = subprocess.Popen(
+            command,
+            cwd=where,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=console,
+            start_new_session=True,
+        )
     try:
-        with open(where / "out/console.log", "wb") as console:
-            seed = plan["scenario"]["net"]["seed"]
-            guest = subprocess.Popen(
-                _command(images, seed, virtual_time=True),
-                cwd=where,
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=console,
-                start_new_session=True,
-                preexec_fn=lambda: os.sched_setaffinity(0, _cpu(slot)),
-            )
-        try:
-            deadline = time.monotonic() + timeout_s
-            while guest.poll() is None:
-                if time.monotonic() > deadline:
-                    raise LabError(f"no result after {timeout_s:.0f} s of wall time; see {where}/out")
-                time.sleep(0.1)
-                progress(_progress(where))
-        finally:
-            _kill(guest)
-        if trouble := _console_trouble(where):
-            raise LabError(f"the kernel complained: {trouble}; see {where}/out/console.log")
-        result = where / "out/result.json"
-        if not result.exists():
-            raise LabError(f"the guest ended without a result; see {where}/out/console.log")
-        answer = json.loads(result.read_text())
-        if "error" in answer:
-            raise LabError(f"{answer['error']}; see {where}/out/console.log")
-        failed = False
-        return answer
+        deadline = time.monotonic() + timeout_s
+        while guest.poll() is None:
+            if time.monotonic() > deadline:
+                raise LabError(f"no result after {timeout_s:.0f} s of wall time; see {where}/out")
+            progress(_progress(where))
+            time.sleep(0.1)
     finally:
-        if not keep and not failed:
-            shutil.rmtree(where, ignore_errors=True)
+        with contextlib.suppress(ProcessLookupError):  # its helpers, if it has left any
+            os.killpg(guest.pid, signal.SIGKILL)
+        guest.wait()
 
 
 def _progress(where: Path) -> float:
@@ -156,7 +157,7 @@ def shell(images: Images, plan: dict) -> int:
     where = _prepare(images, plan)
     try:
         return subprocess.run(
-            [*_command(images, plan["scenario"]["net"]["seed"], virtual_time=False), "quiet"], cwd=where, env=_environment()
+            [*_command(images, plan, virtual_time=False), "quiet"], cwd=where, env=_environment()
         ).returncode
     finally:
         shutil.rmtree(where, ignore_errors=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from cwndlab import boot, demo as demonstration, images, oracle, runs
-from cwndlab.paths import SCENARIOS, LabError
+from cwndlab import boot, demo as demonstration, images, oracle, overhead, runs
+from cwndlab.paths import SCENARIOS, TESTS, LabError
 from cwndlab.scenario import load
 from cwndlab.variant import VARIANTS, plan
 
@@ -77,6 +77,24 @@ def run(
         json_path.parent.mkdir(parents=True, exist_ok=True)
         json_path.write_text(json.dumps(results[0] if len(results) == 1 else results, indent=1) + "\n")
     runs.console.print(summary(results))
+
+
+@cli.command(name="overhead")
+@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
+def measure_overhead(rounds: int) -> None:
+    """What the patches cost an unwatched read, in wall time; wants an idle machine."""
+    overhead.run(images.build(report, patched=False), images.build(report), rounds)
+
+
+@cli.command()
+@click.argument("kind", type=click.Choice(["unit", "e2e"]))
+@click.argument("pytest_arguments", nargs=-1)
+def test(kind: str, pytest_arguments: tuple[str, ...]) -> None:
+    """Run the lab's own tests (unit), or the real parts in booted labs (e2e)."""
+    import pytest  # takes a while to import
+
+    marker = "guest" if kind == "e2e" else "not guest"
+    sys.exit(pytest.main(["-p", "no:cacheprovider", "-q", "-m", marker, str(TESTS), *pytest_arguments]))
 
 
 @cli.command()

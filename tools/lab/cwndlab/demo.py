@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from cwndlab import oracle, plot, runs
+from cwndlab import oracle, runs
 from cwndlab.images import Images
 from cwndlab.scenario import load
 
@@ -46,6 +46,8 @@ def run(made: Images, output: Path, *, at_once: int, search: bool) -> None:
     results = {(job.name, job.variant): found for job, found in zip(todo, runs.run_all(made, todo, at_once=at_once))}
     for (name, variant), found in results.items():
         (output / f"{name}.{variant}.json").write_text(json.dumps(found, indent=1) + "\n")
+    from cwndlab import plot  # takes a second to import
+
     for name in CELLS:
         plot.picture([results[name, variant] for variant in SHOWN], output / f"{name}.png")
     print_table(results)

@@ -29,7 +29,7 @@ PACKAGES = (
     "open-iscsi fio python3 python3-rtslib-fb sg3-utils udev linux-sysctl-defaults"
 ).split()
 # Raise it when what is done to the unpacked tree below changes.
-LAYOUT = 2
+LAYOUT = 3
 LISTS_MAX_AGE_S = 24 * 3600
 
 # The run directory is UML's working directory and holds links to all that the guest may see.
@@ -53,6 +53,7 @@ def _apt_environment(apt: Path) -> dict[str, str]:
     """A private apt configuration: Debian 13's lists, nothing installed, the host's proxies."""
     for name in ("lists/partial", "archives/partial", "parts"):
         (apt / name).mkdir(parents=True, exist_ok=True)
+    (apt / "status").touch()  # nothing is installed; apt puts its lock next to it
     (apt / "sources.list").write_text(
         "".join(f"deb [signed-by={KEYRING}] {url} {suite} main\n" for url, suite in SUITES)
     )
@@ -72,7 +73,7 @@ def _apt_environment(apt: Path) -> dict[str, str]:
                 'Dir::Etc::preferences "/dev/null";',
                 'Dir::Etc::preferencesparts "-";',
                 f'Dir::State::lists "{apt}/lists";',
-                'Dir::State::status "/dev/null";',
+                f'Dir::State::status "{apt}/status";',
                 f'Dir::Cache "{apt}";',
                 f'Dir::Cache::archives "{apt}/archives";',
                 'Acquire::Languages "none";',
@@ -106,6 +107,9 @@ def _unpack(root: Path, debs: list[Path], report: Callable[[str], None]) -> None
         if n % 20 == 0:
             report(f"guest root: unpacking {n}/{len(debs)}")
         _run(["dpkg-deb", "--extract", str(deb), str(root)])
+    for path in root.rglob("*"):  # set-uid would make the guest's root the user who unpacked it
+        if not path.is_symlink() and (mode := path.stat().st_mode) & 0o6000:
+            path.chmod(mode & 0o1777)
     for name in ("proc", "sys", "dev", "run", "tmp", "var", "lab", "configs", "tools", "host"):
         (root / name).mkdir(exist_ok=True)
     (root / "etc/passwd").write_text(PASSWD)

@@ -7,6 +7,7 @@ from pathlib import Path
 REPO = Path(__file__).resolve().parents[3]
 CONFIGS = REPO / "configs"
 SCENARIOS = CONFIGS / "scenarios"
+TESTS = REPO / "tools" / "lab" / "tests"
 GUEST_SCRIPTS = REPO / "tools" / "lab" / "guest"
 
 

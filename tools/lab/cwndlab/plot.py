@@ -3,12 +3,9 @@
 
 from pathlib import Path
 
-import matplotlib
+from matplotlib.figure import Figure
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402 (after the choice of back end)
-
-from cwndlab.result import rate_bytes_per_s  # noqa: E402
+from cwndlab.result import rate_bytes_per_s
 
 WINDOW_S = 0.5
 COLOURS = {"stock": "tab:gray", "static": "tab:blue", "bbr": "tab:purple", "rwnd": "tab:brown", "feedback": "tab:red", "oracle": "tab:green"}
@@ -16,7 +13,8 @@ COLOURS = {"stock": "tab:gray", "static": "tab:blue", "bbr": "tab:purple", "rwnd
 
 def picture(results: list[dict], path: Path) -> None:
     """Draw the runs of one scenario into a file."""
-    figure, (speed, window, flight) = plt.subplots(3, 1, sharex=True, figsize=(9, 9), layout="constrained")
+    figure = Figure(figsize=(9, 9), layout="constrained")
+    speed, window, flight = figure.subplots(3, 1, sharex=True)
     net = results[0]["scenario"]["net"]
     for found in results:
         colour, label = COLOURS[found["variant"]], found["variant"]
@@ -37,4 +35,3 @@ def picture(results: list[dict], path: Path) -> None:
     flight.set(ylabel="in flight, MB (BDP; with queue)", xlabel="virtual seconds")
     speed.legend()
     figure.savefig(path, dpi=110)
-    plt.close(figure)

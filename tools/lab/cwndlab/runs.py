@@ -3,6 +3,7 @@
 
 import os
 import queue
+import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from cwndlab.paths import LabError
 from cwndlab.scenario import Scenario
 from cwndlab.variant import plan
 
-console = Console(stderr=True)
+console = Console(stderr=True, markup=False)
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def run_all(
     images: Images, jobs: Iterable[Job], *, at_once: int, timeout_s: float | None = None, keep: bool = False
 ) -> list[dict]:
     """The jobs' results, in their order. The first failure ends the rest."""
-    jobs = list(jobs)
+    jobs, stopped = list(jobs), threading.Event()
     packages = guestroot.versions(images.root)
     slots: queue.SimpleQueue[int] = queue.SimpleQueue()
     for slot in range(at_once):
@@ -63,6 +64,8 @@ def run_all(
             bar = display.add_task(f"{job.name} {job.variant}", total=total_s, virtual="booting")
 
             def progress(done_s: float) -> None:
+                if stopped.is_set():
+                    raise LabError("stopped")
                 display.update(bar, completed=done_s, virtual=f"{done_s:.0f}/{total_s:g} virtual s")
 
             try:
@@ -85,5 +88,6 @@ def run_all(
             try:
                 return [future.result() for future in futures]
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                stopped.set()
+                pool.shutdown(cancel_futures=True)
                 raise

@@ -25,7 +25,7 @@ def config_lines(*names: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def plan(scenario: Scenario, variant: str, *, monitor: bool, shell: bool = False) -> dict[str, Any]:
+def plan(scenario: Scenario, variant: str, *, monitor: bool, shell: bool = False, unlimited: bool = False) -> dict[str, Any]:
     """What the guest is to do, as guest/main.py reads it."""
     values = scenario.resolved()
     sysctl: dict[str, list[str]] = {"initiator": [], "target": []}
@@ -55,6 +55,7 @@ def plan(scenario: Scenario, variant: str, *, monitor: bool, shell: bool = False
         iscsid = [*iscsid, f"node.conn[0].tcp.window_size = {window_kb * 1024}"]
     return {
         "shell": shell,
+        "unlimited": unlimited,
         "scenario": values,
         "variant": variant,
         "tcp_mem_pages": TCP_MEM_PAGES,

@@ -38,7 +38,7 @@ def bring_up(plan: dict) -> tuple[str, list[str]]:
     """Network, target, session: the target's IQN and the disks."""
     scenario = plan["scenario"]
     net.run("sysctl", "-q", "-w", f"net.ipv4.tcp_mem={plan['tcp_mem_pages']}")
-    net.build(scenario["net"], plan["nic_qdisc"])
+    net.build(scenario["net"], plan["nic_qdisc"], unlimited=plan["unlimited"])
     for machine in ("initiator", "target"):
         apply_sysctl(machine, plan["sysctl"][machine])
     if scenario["target"]["cc"]:
@@ -78,7 +78,8 @@ def run(plan: dict) -> dict:
     daemon = monitor = None
     if plan["daemon"]:
         with open("/host/cwndd.log", "w") as log:
-            daemon = subprocess.Popen([DAEMON, "run", "--record", "/run/settings.jsonl"], stdout=log, stderr=log)
+            command = [DAEMON, "run", "--config", "/configs/iscsi-cwndd.toml", "--record", "/run/settings.jsonl"]
+            daemon = subprocess.Popen(command, stdout=log, stderr=log)
         time.sleep(DAEMON_SETTLES_S)
     if plan["monitor"]:
         with open("/host/monitor.log", "w") as log:

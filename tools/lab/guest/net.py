@@ -16,8 +16,8 @@ import subprocess
 
 INITIATOR, TARGET, CROSS = "10.0.1.2", "10.0.2.2", "10.0.3.2"
 BUCKET_BYTES = 2 * 1514
-# A card takes whole TSO segments, as fq counts them: one bucket is the largest of them.
-CARD_BUCKET_BYTES = 68_000
+# A card takes whole TSO segments, as fq counts them: the largest, and a header for each of its packets.
+CARD_BUCKET_BYTES = 80_000
 NEVER_DROPS_PKTS = 10_000_000
 
 
@@ -43,27 +43,21 @@ def _batch(tool: str, netns: str, lines: list[str]) -> None:
         raise RuntimeError(f"{tool} in {netns}: {done.stderr.strip()}: {lines}")
 
 
-def _machine(netns: str, peer: str, network: str, access_mbit: float, qdisc: str) -> None:
-    """A machine's eth0, its cable to the router's port `peer`, and its network card."""
-    end = "netns router" if netns == "initiator" else "netns target" if netns == "target" else "netns cross"
-    if netns == "initiator":
-        _batch("ip", "initiator", [f"link add eth0 type veth peer name {peer} {end}"])
-    else:
-        _batch("ip", "router", [f"link add {peer} type veth peer name eth0 {end}"])
-    _batch("ip", "router", [f"addr add {network}.1/24 dev {peer}", f"link set {peer} up"])
-    _batch(
-        "ip",
-        netns,
-        [f"addr add {network}.2/24 dev eth0", "link set eth0 up", f"route add default via {network}.1"],
-    )
-    _batch(
-        "tc",
-        netns,
-        [
-            f"qdisc add dev eth0 root handle 1: tbf rate {access_mbit}mbit burst {CARD_BUCKET_BYTES} limit 1000000",
-            f"qdisc add dev eth0 parent 1: handle 10: {qdisc}",
-        ],
-    )
+def _machine(machine: str, port: str, network: str) -> None:
+    """A machine's eth0 and its cable to a port of the router."""
+    home = "1" if machine == "initiator" else machine  # the initial namespace is that of process 1
+    _batch("ip", "router", [f"link add {port} type veth peer name eth0 netns {home}"])
+    _batch("ip", "router", [f"addr add {network}.1/24 dev {port}", f"link set {port} up"])
+    _batch("ip", machine, [f"addr add {network}.2/24 dev eth0", "link set eth0 up", f"route add default via {network}.1"])
+
+
+def _card(machine: str, access_mbit: float, qdisc: str) -> None:
+    """A machine's network card: the link's rate, behind the machine's own qdisc."""
+    lines = [
+        f"qdisc add dev eth0 root handle 1: tbf rate {access_mbit}mbit burst {CARD_BUCKET_BYTES} limit 1000000",
+        f"qdisc add dev eth0 parent 1: handle 10: {qdisc}",
+    ]
+    _batch("tc", machine, lines)
 
 
 def _loss(net: dict, pct: float) -> str:
@@ -78,17 +72,21 @@ def _bottleneck(net: dict, rate_mbit: float) -> str:
     return f"tbf rate {rate_mbit}mbit burst {BUCKET_BYTES} limit {net['queue_bytes']}"
 
 
-def build(net: dict, nic_qdisc: dict) -> None:
-    """Lay out the whole network."""
+def build(net: dict, nic_qdisc: dict, *, unlimited: bool) -> None:
+    """Lay out the whole network; unlimited: bare cables, as fast as the CPU."""
     for netns in ("router", "target", "cross"):
         run("ip", "netns", "add", netns)
         _batch("ip", netns, ["link set lo up"])
     run(*within("router", "sysctl", "-q", "net.ipv4.ip_forward=1"))
-    access = net["access_mbit"]
-    _machine("initiator", "r0", "10.0.1", access, nic_qdisc["initiator"])
-    _machine("target", "r1", "10.0.2", access, nic_qdisc["target"])
+    _machine("initiator", "r0", "10.0.1")
+    _machine("target", "r1", "10.0.2")
+    if unlimited:
+        return
+    for machine in ("initiator", "target"):
+        _card(machine, net["access_mbit"], nic_qdisc[machine])
     if net["cross"]:
-        _machine("cross", "r2", "10.0.3", access, "fq_codel")
+        _machine("cross", "r2", "10.0.3")
+        _card("cross", net["access_mbit"], "fq_codel")
 
     lines = [f"qdisc add dev r0 root handle 1: {_bottleneck(net, net['rate_mbit'])}"]
     if net["aqm"] == "fq_codel":

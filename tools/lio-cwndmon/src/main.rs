@@ -75,11 +75,7 @@ fn execute(command: Command) -> Result<(), Box<dyn Error>> {
         Command::Show { json: true } => writeln!(io::stdout(), "{}", serde_json::to_string(&client.connections()?)?)?,
         Command::Show { json: false } => writeln!(io::stdout(), "{}", table::of(&client.connections()?))?,
         Command::Watch { period_ms } => watch::watch(&client, period_ms)?,
-        Command::Record {
-            format,
-            period_ms,
-            output,
-        } => {
+        Command::Record { format, period_ms, output } => {
             record::record(&client, format, period_ms, output.as_deref())?;
         }
     }
@@ -89,10 +85,8 @@ fn execute(command: Command) -> Result<(), Box<dyn Error>> {
 fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
     let io = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     error.downcast_ref().is_some_and(io)
-        || error
-            .downcast_ref::<csv::Error>()
-            .is_some_and(|error| match error.kind() {
-                csv::ErrorKind::Io(error) => io(error),
-                _ => false,
-            })
+        || error.downcast_ref::<csv::Error>().is_some_and(|error| match error.kind() {
+            csv::ErrorKind::Io(error) => io(error),
+            _ => false,
+        })
 }

@@ -84,7 +84,7 @@ struct Line<'a> {
 }
 
 enum Writer {
-    Csv(csv::Writer<Box<dyn Write>>),
+    Csv(Box<csv::Writer<Box<dyn Write>>>),
     Jsonl(Box<dyn Write>),
 }
 
@@ -97,7 +97,7 @@ impl Writer {
                 let mut writer = csv::Writer::from_writer(out);
                 writer.write_record(columns())?;
                 writer.flush()?;
-                Self::Csv(writer)
+                Self::Csv(Box::new(writer))
             }
         })
     }
@@ -129,12 +129,51 @@ fn columns() -> Vec<String> {
 }
 
 fn cells(kind: &str, record: &Record) -> Vec<String> {
-    let cells = CONN
-        .into_iter()
-        .flat_map(|(name, kind)| match (record.get(name), kind) {
-            (Some(Value::Events { count, cwnd_pkts }), _) => vec![count.to_string(), cwnd_pkts.to_string()],
-            (None, Kind::EventCount) => vec![String::new(), String::new()],
-            (value, _) => vec![value.map(ToString::to_string).unwrap_or_default()],
-        });
+    let cells = CONN.into_iter().flat_map(|(name, kind)| match (record.get(name), kind) {
+        (Some(Value::Events { count, cwnd_pkts }), _) => vec![count.to_string(), cwnd_pkts.to_string()],
+        (None, Kind::EventCount) => vec![String::new(), String::new()],
+        (value, _) => vec![value.map(ToString::to_string).unwrap_or_default()],
+    });
     std::iter::once(kind.to_owned()).chain(cells).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(format: Format, records: &[(&str, Record)]) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer = Writer::new(format, Box::new(file.reopen().unwrap())).unwrap();
+        for (kind, record) in records {
+            writer.line(kind, record).unwrap();
+        }
+        std::fs::read_to_string(file.path()).unwrap()
+    }
+
+    fn event() -> Record {
+        let events = Value::Events { count: 3, cwnd_pkts: 77 };
+        [("id", Value::Number(5)), ("recovery", events), ("cause", Value::Text("recovery".into()))]
+            .into_iter()
+            .collect()
+    }
+
+    #[test]
+    fn a_json_line_has_its_kind_and_the_attributes_names() {
+        let line = r#"{"kind":"event","id":5,"recovery":{"count":3,"cwnd_pkts":77},"cause":"recovery"}"#;
+        assert_eq!(written(Format::Jsonl, &[("event", event())]), format!("{line}\n"));
+    }
+
+    #[test]
+    fn every_csv_line_has_all_columns() {
+        let text = written(Format::Csv, &[("event", event()), ("sample", Record::default())]);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let header = reader.headers().unwrap().clone();
+        assert_eq!(header.len(), 1 + CONN.len() + 5);
+        let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+        let cell = |row: usize, name| &rows[row][header.iter().position(|column| column == name).unwrap()];
+        assert_eq!((cell(0, "kind"), cell(1, "kind")), ("event", "sample"));
+        assert_eq!((cell(0, "id"), cell(1, "id")), ("5", ""));
+        assert_eq!((cell(0, "recovery_count"), cell(0, "recovery_cwnd_pkts")), ("3", "77"));
+        assert_eq!(cell(0, "cause"), "recovery");
+    }
 }

@@ -9,10 +9,9 @@ use cwnd_netlink::record::CAUSES;
 const SSTHRESH_NOT_SET: u64 = 0x7fff_ffff;
 const MIN_RTT_NOT_SET: u64 = u32::MAX as u64;
 
-const NUMBERS_FROM: usize = 4;
+const NUMBERS: std::ops::Range<usize> = 3..12;
 const HEADER: [&str; 14] = [
     "id",
-    "initiator",
     "peer",
     "state",
     "cwnd",
@@ -21,10 +20,11 @@ const HEADER: [&str; 14] = [
     "srtt ms",
     "min ms",
     "MB/s",
-    "in flight kB",
+    "out kB",
     "asked kB",
-    "retrans kB",
-    "local/ecn/recovery/loss/tlp",
+    "again kB",
+    "local/ecn/recov/loss/tlp",
+    "initiator",
 ];
 
 pub fn of(connections: &[Record]) -> String {
@@ -36,7 +36,7 @@ pub fn of(connections: &[Record]) -> String {
     for connection in connections {
         table.add_row(row(connection));
     }
-    for column in table.column_iter_mut().skip(NUMBERS_FROM) {
+    for column in table.column_iter_mut().take(NUMBERS.end).skip(NUMBERS.start) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.to_string()
@@ -51,13 +51,10 @@ fn row(connection: &Record) -> [String; HEADER.len()] {
     let scaled = |value: Option<u64>, unit: f64, decimals: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{:.decimals$}", value as f64 / unit))
     };
-    let in_flight = number("packets_out_pkts", u64::MAX)
-        .zip(number("mss_bytes", u64::MAX))
-        .map(|(n, mss)| n * mss);
+    let in_flight = number("packets_out_pkts", u64::MAX).zip(number("mss_bytes", u64::MAX)).map(|(n, mss)| n * mss);
     let plain = |name, unless| scaled(number(name, unless), 1.0, 0);
     [
         text("id"),
-        text("initiator_iqn"),
         text("peer_addr"),
         text("ca_state"),
         plain("snd_cwnd_pkts", u64::MAX),
@@ -70,6 +67,7 @@ fn row(connection: &Record) -> [String; HEADER.len()] {
         scaled(number("read_outstanding_bytes", u64::MAX), 1e3, 0),
         scaled(number("bytes_retrans", u64::MAX), 1e3, 0),
         CAUSES.map(text).join("/"),
+        text("initiator_iqn"),
     ]
 }
 
@@ -85,4 +83,30 @@ pub fn event(event: &Record) -> String {
         text("snd_cwnd_pkts"),
         text("ssthresh_pkts"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cwnd_netlink::Value;
+
+    #[test]
+    fn what_is_not_known_is_a_dash() {
+        let connection: Record = [
+            ("id", Value::Number(1)),
+            ("ca_state", Value::Text("open".into())),
+            ("ssthresh_pkts", Value::Number(SSTHRESH_NOT_SET)),
+            ("mss_bytes", Value::Number(1448)),
+            ("packets_out_pkts", Value::Number(10)),
+            ("srtt_us", Value::Number(20_500)),
+            ("min_rtt_us", Value::Number(MIN_RTT_NOT_SET)),
+            ("loss", Value::Events { count: 2, cwnd_pkts: 9 }),
+        ]
+        .into_iter()
+        .collect();
+        let cells = ["1", "-", "open", "-", "-", "-", "20.50", "-", "-", "14", "-", "-", "-/-/-/2/-", "-"];
+        assert_eq!(row(&connection), cells);
+        assert_eq!(of(&[connection]).lines().count(), 5);
+        assert_eq!(of(&[]), "no connections in this network namespace");
+    }
 }

@@ -57,11 +57,7 @@ fn draw(table: &str, events: &VecDeque<String>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     queue!(out, cursor::MoveTo(0, 0))?;
     let head = "lio-cwndmon: q quits. Latest events at the top below the table.";
-    let lines = [head, ""]
-        .into_iter()
-        .chain(table.lines())
-        .chain([""])
-        .chain(events.iter().map(String::as_str));
+    let lines = [head, ""].into_iter().chain(table.lines()).chain([""]).chain(events.iter().map(String::as_str));
     for (row, line) in (0..rows).zip(lines) {
         let line: String = line.chars().take(columns.into()).collect();
         queue!(out, cursor::MoveTo(0, row), Clear(ClearType::CurrentLine))?;

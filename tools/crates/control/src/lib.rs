@@ -55,6 +55,9 @@ pub struct DiskState {
     pub in_flight: u32,
     /// The caller's judgement that this disk is reading now.
     pub reading: bool,
+    /// The request size in force (`max_sectors_kb`), and whether another one is being set, which drains the queue.
+    pub request_bytes: u32,
+    pub changing: bool,
     /// `max_hw_sectors_kb`, the upper bound of the request size.
     pub max_request_bytes: u32,
     /// The upper bound of `device/queue_depth` (the host's `can_queue`).

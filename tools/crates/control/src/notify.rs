@@ -22,10 +22,11 @@
 //! Without pages (an answer that is late or refused) W keeps its value: silence is no evidence.
 
 use crate::rate::{carried, per_second, Meter};
-use crate::{Input, Limits, Output, PathState, Strategy};
+use crate::{DiskState, Input, Limits, Output, PathState, Strategy};
 
-/// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s.
-const ASSUMED_RATE: u64 = 125_000_000;
+/// The path that settings at rest are made for until one was measured, in bytes/s: 500 Mbit/s. On a faster one requests
+/// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it.
+const ASSUMED_RATE: u64 = 62_500_000;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 48;
 /// Requests asked for at rest and beyond the bandwidth-delay product in motion: one is on its way to the target while
@@ -34,6 +35,8 @@ const REST_REQUESTS: u64 = 2;
 const SLACK_REQUESTS: u64 = 2;
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
+/// Round trips from a change of W to a page that shows what came of it.
+const ANSWER_TRIPS: u64 = 2;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
 /// Round-trip time before any is known.
@@ -66,16 +69,21 @@ pub struct Notify {
     meter: Meter,
     path: PathState,
     window_bytes: u64,
+    /// The request size in force, and the one asked for.
     request_bytes: u32,
+    wanted_request_bytes: u32,
     /// The path's rate C in bytes/s, 0 until known; kept across rests.
     capacity: u64,
     /// Successive pages with an empty queue, and with one that is too long.
     idle_queue_trips: u32,
     queued_trips: u32,
     last_queue_us: u64,
+    /// TCP's cwnd by the latest page and what has arrived since.
+    cwnd_bytes: u64,
     /// Since when W has been what the trains ask for.
     full_us: Option<u64>,
     request_changed_us: u64,
+    window_changed_us: u64,
     last_tick_us: u64,
     reason: String,
 }
@@ -89,12 +97,15 @@ impl Notify {
             path: PathState::default(),
             window_bytes: 0,
             request_bytes: 0,
+            wanted_request_bytes: 0,
             capacity: 0,
             idle_queue_trips: 0,
             queued_trips: 0,
             last_queue_us: 0,
+            cwnd_bytes: 0,
             full_us: None,
             request_changed_us: 0,
+            window_changed_us: 0,
             last_tick_us: 0,
             reason: String::new(),
         };
@@ -104,6 +115,7 @@ impl Notify {
 
     fn rest_settings(&mut self) {
         self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
+        self.wanted_request_bytes = self.request_bytes;
         self.window_bytes = REST_REQUESTS * self.request();
         self.meter.clear();
         self.enter(Phase::Rest, "nothing reads".into());
@@ -177,7 +189,13 @@ impl Notify {
     fn start(&mut self, input: &Input<'_>, congested: bool) {
         let delta_us = input.now_us - self.last_tick_us;
         let done = self.meter.latest_bytes();
-        let trip = self.meter.average(self.rtt_us()).map_or(0, |rate| carried(rate, self.rtt_us()));
+        let asked = self.asked_bytes(input);
+        if input.disks.iter().any(|d| d.changing) && asked < self.window_bytes / 2 {
+            // The last of the drain: what comes next has another size, and comes from an empty pipe.
+            self.meter.clear();
+            self.window_bytes = SLACK_REQUESTS * u64::from(self.wanted_request_bytes);
+            return;
+        }
         if let Some(rate) = self.meter.train(self.request(), self.rtt_us() / 4) {
             if rate > self.capacity + self.capacity / 16 {
                 self.full_us = None;
@@ -187,7 +205,10 @@ impl Notify {
         let known = self.capacity > 0;
         let goal = if known { self.window_for(self.capacity) } else { self.bound() };
         let fill = if known { carried(self.capacity, delta_us).saturating_sub(done) } else { done };
-        let reach = (2 * trip + REST_REQUESTS * self.request()).max(self.window_bytes);
+        // Each acknowledged byte lets slow start send two; more than cwnd would only wait at the target, and leave in
+        // bursts.
+        self.cwnd_bytes = if input.path.is_some() { self.path_cwnd_bytes() } else { self.cwnd_bytes.saturating_add(done) };
+        let reach = self.cwnd_bytes.max(SLACK_REQUESTS * self.request());
         self.window_bytes = (self.window_bytes + fill).min(reach).min(goal);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
@@ -202,7 +223,7 @@ impl Notify {
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", lost_at / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
-        } else if known && self.window_bytes >= goal {
+        } else if known && self.window_bytes >= goal && self.wanted_request_bytes == self.request_bytes {
             let full_us = *self.full_us.get_or_insert(input.now_us);
             if input.now_us - full_us > SETTLE_TRIPS * self.rtt_us() {
                 self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
@@ -211,9 +232,17 @@ impl Notify {
     }
 
     fn cruise(&mut self, input: &Input<'_>, congested: bool) {
-        if input.path.is_none() {
-            return;
+        // A page tells of a round trip ago, and what it tells is the answer to what was asked for one before.
+        let before = self.window_bytes;
+        if input.path.is_some() && input.now_us - self.window_changed_us > ANSWER_TRIPS * self.rtt_us() {
+            self.adjust(input, congested);
         }
+        if self.window_bytes != before {
+            self.window_changed_us = input.now_us;
+        }
+    }
+
+    fn adjust(&mut self, input: &Input<'_>, congested: bool) {
         // A burst of requests makes a queue for a moment; only what two pages show is standing.
         let queue_us = self.queue_us();
         let standing_us = queue_us.min(std::mem::replace(&mut self.last_queue_us, queue_us));
@@ -244,11 +273,19 @@ impl Notify {
         self.idle_queue_trips = 0;
     }
 
+    /// Bytes in flight, had all requests their full size.
+    fn asked_bytes(&self, input: &Input<'_>) -> u64 {
+        let of = |d: &DiskState| u64::from(d.in_flight) * u64::from(d.request_bytes);
+        input.disks.iter().fold(0, |sum, d| sum.saturating_add(of(d)))
+    }
+
+    fn path_cwnd_bytes(&self) -> u64 {
+        u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes)
+    }
+
     /// The readers want more than the window lets through, and TCP lets the window through.
     fn asked_in_full(&self, input: &Input<'_>) -> bool {
-        let in_flight: u64 = input.disks.iter().map(|d| u64::from(d.in_flight)).sum();
-        let cwnd_bytes = u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes);
-        in_flight * self.request() >= self.window_bytes && cwnd_bytes >= self.window_bytes
+        self.asked_bytes(input) >= self.window_bytes && self.path_cwnd_bytes() >= self.window_bytes
     }
 
     /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
@@ -260,28 +297,27 @@ impl Notify {
         let settled = self.phase == Phase::Cruise || self.full_us.is_some_and(|us| now_us - us > self.rtt_us());
         let crowded = self.window_for(self.capacity) >= u64::from(self.limits.max_commands) * self.request();
         let request = if crowded {
-            best.max(4 * self.request_bytes).min(self.limits.max_request_bytes)
+            best.max(2 * self.request_bytes).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
         } else if settled && best < self.request_bytes / 2 {
             best
         } else {
             self.request_bytes
         };
         let settled_us = if self.phase == Phase::Start { 2 * self.rtt_us() } else { CHANGE_US.max(10 * self.rtt_us()) };
-        if request != self.request_bytes && now_us - self.request_changed_us > settled_us {
-            self.request_bytes = request;
+        let in_force = self.wanted_request_bytes == self.request_bytes;
+        if in_force && request != self.request_bytes && now_us - self.request_changed_us > settled_us {
+            self.wanted_request_bytes = request;
             self.request_changed_us = now_us;
-            self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, self.capacity / 1000);
         }
     }
 
     fn limit(&self, input: &Input<'_>) -> &'static str {
-        let cwnd_bytes = u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes);
         match self.phase {
             Phase::Rest => "application",
             _ if u64::from(self.path.snd_wnd_bytes) < self.window_bytes => "advertised window",
             _ if u64::from(self.path.sndbuf_bytes) < self.window_bytes => "send buffer",
-            _ if cwnd_bytes < self.window_bytes => "cwnd",
+            _ if self.path_cwnd_bytes() < self.window_bytes => "cwnd",
             _ if self.capacity > 0 && self.window_bytes >= self.window_for(self.capacity) => "link",
             _ if self.asked_in_full(input) => "depth",
             _ => "application",
@@ -289,16 +325,16 @@ impl Notify {
     }
 
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
-        let commands = self.window_bytes.div_ceil(self.request());
         let reading = input.disks.iter().filter(|d| d.reading).count().max(1) as u64;
-        let depth = |max_depth: u32| commands.div_ceil(reading).clamp(1, max_depth.clamp(1, self.limits.max_commands).into()) as u32;
+        let commands = self.window_bytes.div_ceil(self.request()).div_ceil(reading);
+        let depth = |disk: &DiskState| commands.clamp(1, disk.max_depth.clamp(1, self.limits.max_commands).into()) as u32;
         let expected = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         Output {
             phase: self.phase.name(),
             limit: self.limit(input),
             window_bytes: self.window_bytes,
-            request_bytes: self.request_bytes,
-            depths: input.disks.iter().map(|d| depth(d.max_depth)).collect(),
+            request_bytes: self.wanted_request_bytes,
+            depths: input.disks.iter().map(depth).collect(),
             read_ahead_bytes: (2 * expected).clamp(1 << 20, self.limits.max_read_ahead_bytes),
             next_us,
             page_us: self.rtt_us().max(10_000),
@@ -321,6 +357,10 @@ impl Strategy for Notify {
         if self.phase == Phase::Rest {
             self.enter(Phase::Start, "a read began".into());
             self.last_tick_us = input.now_us;
+        }
+        if let Some(disk) = input.disks.iter().find(|d| d.reading && d.request_bytes > 0) {
+            self.request_bytes = disk.request_bytes;
+            self.window_bytes = self.window_bytes.min(self.bound());
         }
         self.meter.push(input.now_us, input.disks.iter().fold(0u64, |sum, d| sum.saturating_add(d.read_bytes)));
         let wait_us = match self.phase {

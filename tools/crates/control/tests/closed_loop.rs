@@ -98,6 +98,7 @@ impl Path {
             }
             in_flight -= acked;
 
+            disk.request_bytes = request as u32;
             disk.read_bytes = ((received / request).floor() * request) as u64;
             disk.in_flight = ((asked - received) / request).ceil() as u32;
             path.snd_cwnd_pkts = (cwnd / MSS) as u32;

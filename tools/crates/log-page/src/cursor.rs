@@ -42,9 +42,6 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn event(&mut self) -> Result<EventCount, Error> {
-        Ok(EventCount {
-            count: self.u32()?,
-            prior_cwnd_pkts: self.u32()?,
-        })
+        Ok(EventCount { count: self.u32()?, prior_cwnd_pkts: self.u32()? })
     }
 }

@@ -200,12 +200,7 @@ impl Page {
         if !page.is_empty() {
             return Err(Error::Length("the page"));
         }
-        Ok(Self {
-            tsih,
-            clock_us,
-            read_outstanding_bytes,
-            connections,
-        })
+        Ok(Self { tsih, clock_us, read_outstanding_bytes, connections })
     }
 
     /// Encodes the page as the target does: for tests and simulated targets.
@@ -244,11 +239,7 @@ impl Connection {
             ca_state: ca_state.try_into()?,
             figures: Figures::decode(&mut from)?,
         };
-        let Figures {
-            mss_bytes,
-            snd_cwnd_pkts,
-            ..
-        } = connection.figures;
+        let Figures { mss_bytes, snd_cwnd_pkts, .. } = connection.figures;
         for (field, value) in [("mss_bytes", mss_bytes), ("snd_cwnd_pkts", snd_cwnd_pkts)] {
             if connection.tcp && value == 0 {
                 return Err(nonsense(field, 0));

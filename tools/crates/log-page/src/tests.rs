@@ -22,10 +22,7 @@ fn sample() -> Page {
             figures: Figures {
                 mss_bytes: 1448,
                 snd_cwnd_pkts: 10,
-                recovery: EventCount {
-                    count: 3,
-                    prior_cwnd_pkts: 20,
-                },
+                recovery: EventCount { count: 3, prior_cwnd_pkts: 20 },
                 notsent_bytes: 0x0102_0304,
                 ..Figures::default()
             },
@@ -149,20 +146,8 @@ fn each_refusal_has_its_name() {
     assert_eq!(refused(3, 204), Error::Length("a connection parameter"));
     assert_eq!(refused(3, 212), Error::Truncated { have: 208, need: 212 });
     assert_eq!(refused(CONNECTION_AT + 3, 164), Error::Length("a connection parameter"));
-    assert_eq!(
-        refused(CONNECTION_AT + 4 + 3, 5),
-        Error::Nonsense {
-            field: "ca_state",
-            value: 5
-        }
-    );
-    assert_eq!(
-        refused(CONNECTION_AT + 4 + 11, 0),
-        Error::Nonsense {
-            field: "snd_cwnd_pkts",
-            value: 0
-        }
-    );
+    assert_eq!(refused(CONNECTION_AT + 4 + 3, 5), Error::Nonsense { field: "ca_state", value: 5 });
+    assert_eq!(refused(CONNECTION_AT + 4 + 11, 0), Error::Nonsense { field: "snd_cwnd_pkts", value: 0 });
 }
 
 #[test]

@@ -36,10 +36,8 @@ impl Client {
         let mut socket = Socket::new(NETLINK_GENERIC)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        let request = GenlCtrl {
-            cmd: GenlCtrlCmd::GetFamily,
-            nlas: vec![GenlCtrlAttrs::FamilyName(FAMILY_NAME.to_owned())],
-        };
+        let request =
+            GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas: vec![GenlCtrlAttrs::FamilyName(FAMILY_NAME.to_owned())] };
         let answers = exchange(&socket, GenlMessage::from_payload(request), 0).map_err(|error| match error {
             Error::Io(error) if error.kind() == io::ErrorKind::NotFound => Error::NoFamily,
             error => error,
@@ -53,34 +51,22 @@ impl Client {
             GenlCtrlAttrs::McastGroups(groups) => Some(groups.iter().filter_map(|group| named_group(group)).collect()),
             _ => None,
         });
-        Ok(Self {
-            socket,
-            family_id: family_id.ok_or(Error::NoFamily)?,
-            groups: groups.unwrap_or_default(),
-        })
+        Ok(Self { socket, family_id: family_id.ok_or(Error::NoFamily)?, groups: groups.unwrap_or_default() })
     }
 
     /// All connections of the caller's network namespace.
     pub fn connections(&self) -> Result<Vec<Record>, Error> {
         let answers = self.ask(Command::ConnGet, Vec::new(), NLM_F_DUMP)?;
-        answers
-            .iter()
-            .map(|answer| Record::decode(&answer.attributes))
-            .collect()
+        answers.iter().map(|answer| Record::decode(&answer.attributes)).collect()
     }
 
     /// Time between two samples of a connection.
     pub fn period_ms(&self) -> Result<u32, Error> {
         let answers = self.ask(Command::SamplingGet, Vec::new(), 0)?;
-        let period = answers
-            .iter()
-            .flat_map(|answer| &answer.attributes)
-            .find_map(|attribute| {
-                (number_of(attribute) == A_SAMPLING_PERIOD_MS).then(|| payload(attribute).try_into().ok())?
-            });
-        period
-            .map(u32::from_ne_bytes)
-            .ok_or_else(|| Error::Answer("no period_ms".into()))
+        let period = answers.iter().flat_map(|answer| &answer.attributes).find_map(|attribute| {
+            (number_of(attribute) == A_SAMPLING_PERIOD_MS).then(|| payload(attribute).try_into().ok())?
+        });
+        period.map(u32::from_ne_bytes).ok_or_else(|| Error::Answer("no period_ms".into()))
     }
 
     /// For all listeners in this network namespace.
@@ -99,29 +85,16 @@ impl Client {
         socket.set_non_blocking(true)?;
         socket.set_rx_buf_sz(LISTENER_BYTES)?;
         for name in groups {
-            let group = self
-                .groups
-                .iter()
-                .find(|(known, _)| known == *name)
-                .ok_or(Error::NoFamily)?;
+            let group = self.groups.iter().find(|(known, _)| known == *name).ok_or(Error::NoFamily)?;
             socket.add_membership(group.1).map_err(permitted)?;
         }
-        Ok(Listener {
-            socket,
-            buffer: Vec::with_capacity(BUFFER_BYTES),
-        })
+        Ok(Listener { socket, buffer: Vec::with_capacity(BUFFER_BYTES) })
     }
 
     fn ask(&self, command: Command, attributes: Vec<DefaultNla>, flags: u16) -> Result<Vec<Message>, Error> {
-        let mut message = GenlMessage::from_payload(Message {
-            command: command as u8,
-            attributes,
-        });
+        let mut message = GenlMessage::from_payload(Message { command: command as u8, attributes });
         message.set_resolved_family_id(self.family_id);
-        Ok(exchange(&self.socket, message, flags)?
-            .into_iter()
-            .map(|answer| answer.into_parts().1)
-            .collect())
+        Ok(exchange(&self.socket, message, flags)?.into_iter().map(|answer| answer.into_parts().1).collect())
     }
 }
 
@@ -232,9 +205,7 @@ fn messages<T: NetlinkDeserializable>(mut bytes: &[u8]) -> impl Iterator<Item = 
             return None;
         }
         let message = NetlinkMessage::<T>::deserialize(bytes).map_err(Error::from);
-        let length = message
-            .as_ref()
-            .map_or(0, |message| (message.header.length as usize).next_multiple_of(4));
+        let length = message.as_ref().map_or(0, |message| (message.header.length as usize).next_multiple_of(4));
         // What cannot be read ends the datagram.
         bytes = bytes.get(length..).filter(|_| length > 0).unwrap_or_default();
         Some(message)

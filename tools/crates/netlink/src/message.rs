@@ -48,12 +48,8 @@ impl Emitable for Message {
 
 impl ParseableParametrized<[u8], GenlHeader> for Message {
     fn parse_with_param(buffer: &[u8], header: GenlHeader) -> Result<Self, DecodeError> {
-        let attributes: Result<_, DecodeError> = NlasIterator::new(buffer)
-            .map(|attribute| DefaultNla::parse(&attribute?))
-            .collect();
-        Ok(Self {
-            command: header.cmd,
-            attributes: attributes?,
-        })
+        let attributes: Result<_, DecodeError> =
+            NlasIterator::new(buffer).map(|attribute| DefaultNla::parse(&attribute?)).collect();
+        Ok(Self { command: header.cmd, attributes: attributes? })
     }
 }

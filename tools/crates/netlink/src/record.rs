@@ -96,9 +96,7 @@ pub struct Record(Vec<(&'static str, Value)>);
 
 impl Record {
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0
-            .iter()
-            .find_map(|(known, value)| (*known == name).then_some(value))
+        self.0.iter().find_map(|(known, value)| (*known == name).then_some(value))
     }
 
     pub fn number(&self, name: &str) -> Option<u64> {
@@ -112,9 +110,7 @@ impl Record {
     pub(crate) fn decode(attributes: &[DefaultNla]) -> Result<Self, Error> {
         let mut values = Vec::new();
         for attribute in attributes {
-            let Some(&(name, kind)) = usize::from(number_of(attribute))
-                .checked_sub(1)
-                .and_then(|at| CONN.get(at))
+            let Some(&(name, kind)) = usize::from(number_of(attribute)).checked_sub(1).and_then(|at| CONN.get(at))
             else {
                 continue;
             };
@@ -122,7 +118,13 @@ impl Record {
             values.push((number_of(attribute), (name, value)));
         }
         values.sort_by_key(|&(number, _)| number);
-        Ok(Self(values.into_iter().map(|(_, named)| named).collect()))
+        Ok(values.into_iter().map(|(_, named)| named).collect())
+    }
+}
+
+impl FromIterator<(&'static str, Value)> for Record {
+    fn from_iter<T: IntoIterator<Item = (&'static str, Value)>>(values: T) -> Self {
+        Self(values.into_iter().collect())
     }
 }
 
@@ -146,9 +148,7 @@ pub(crate) fn payload(attribute: &DefaultNla) -> Vec<u8> {
 fn decode(kind: Kind, bytes: &[u8]) -> Option<Value> {
     let name = |names: &[&str]| {
         let [index] = *bytes else { return None };
-        let name = names
-            .get(usize::from(index))
-            .map_or_else(|| index.to_string(), ToString::to_string);
+        let name = names.get(usize::from(index)).map_or_else(|| index.to_string(), ToString::to_string);
         Some(Value::Text(name))
     };
     Some(match kind {
@@ -157,7 +157,7 @@ fn decode(kind: Kind, bytes: &[u8]) -> Option<Value> {
         Kind::U32 => Value::Number(u32::from_ne_bytes(bytes.try_into().ok()?).into()),
         Kind::U64 => Value::Number(u64::from_ne_bytes(bytes.try_into().ok()?)),
         Kind::Text => Value::Text(String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()),
-        Kind::Hex => Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        Kind::Hex => Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()),
         Kind::Address => Value::Text(address(bytes)?.to_string()),
         Kind::CaState => name(&CA_STATES)?,
         Kind::Cause => name(&CAUSES)?,

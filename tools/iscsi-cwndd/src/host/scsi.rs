@@ -56,27 +56,13 @@ nix::ioctl_readwrite_bad!(sg_io, 0x2285, SgIoHdr);
 
 /// Opens a disk to ask it: no write access, and no wait for a medium.
 pub fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC)
-        .open(path)
+    OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC).open(path)
 }
 
 /// Log page 3Ch as it came.
 pub fn log_sense(device: &File, timeout: Duration) -> Result<Vec<u8>, AskError> {
     let [length_high, length_low] = ALLOCATION_BYTES.to_be_bytes();
-    let cdb = [
-        LOG_SENSE,
-        0,
-        CUMULATIVE | cwnd_log_page::PAGE_CODE,
-        0,
-        0,
-        0,
-        0,
-        length_high,
-        length_low,
-        0,
-    ];
+    let cdb = [LOG_SENSE, 0, CUMULATIVE | cwnd_log_page::PAGE_CODE, 0, 0, 0, 0, length_high, length_low, 0];
     for _ in 0..ATTEMPTS {
         let mut data = vec![0; ALLOCATION_BYTES.into()];
         let mut sense = [0; SENSE_BYTES as usize];
@@ -120,9 +106,7 @@ pub fn log_sense(device: &File, timeout: Duration) -> Result<Vec<u8>, AskError> 
         }
         if header.status != 0 || header.host_status != 0 {
             let (status, host) = (header.status, header.host_status);
-            return Err(AskError::Failed(format!(
-                "SCSI status {status:02x}h, host status {host:02x}h"
-            )));
+            return Err(AskError::Failed(format!("SCSI status {status:02x}h, host status {host:02x}h")));
         }
         let residual = usize::try_from(header.resid).unwrap_or(0);
         data.truncate(data.len().saturating_sub(residual));

@@ -9,11 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-pub const STOCK: Knobs<u32> = Knobs {
-    max_sectors_kb: 1280,
-    read_ahead_kb: 128,
-    queue_depth: 32,
-};
+pub const STOCK: Knobs<u32> = Knobs { max_sectors_kb: 1280, read_ahead_kb: 128, queue_depth: 32 };
 /// What the block layer raises a read-ahead to when it applies new limits.
 const KERNEL_READ_AHEAD_KB: u32 = 128;
 
@@ -24,6 +20,9 @@ pub struct State {
     /// `None`: ILLEGAL REQUEST.
     pub answer: Option<Vec<u8>>,
     pub asked: u32,
+    pub available_bytes: u64,
+    /// What the kernel takes at most, whatever it says.
+    pub max_sectors_kb: u32,
     /// Every write, in order.
     pub writes: Vec<(String, Knob, u32)>,
     /// Called at each write, with the state before it.
@@ -35,11 +34,7 @@ pub struct Sim(Mutex<State>);
 
 impl Sim {
     pub fn new(state_dir: PathBuf) -> Arc<Self> {
-        let disks = ["sda", "sdb"]
-            .into_iter()
-            .zip(0..)
-            .map(|(name, lun)| disk(1, name, lun))
-            .collect::<Vec<_>>();
+        let disks = ["sda", "sdb"].into_iter().zip(0..).map(|(name, lun)| disk(1, name, lun)).collect::<Vec<_>>();
         let session = Session {
             sid: 1,
             target_iqn: "iqn.2026-11.lab.example:t".into(),
@@ -50,14 +45,12 @@ impl Sim {
         };
         Arc::new(Self(Mutex::new(State {
             knobs: session.disks.iter().map(|disk| (disk.name.clone(), STOCK)).collect(),
-            reads: session
-                .disks
-                .iter()
-                .map(|disk| (disk.name.clone(), Reads::default()))
-                .collect(),
+            reads: session.disks.iter().map(|disk| (disk.name.clone(), Reads::default())).collect(),
             session: Some(session),
             answer: Some(page().encode()),
             asked: 0,
+            available_bytes: 1 << 30,
+            max_sectors_kb: u32::MAX,
             writes: Vec::new(),
             on_write: None,
             state_dir,
@@ -126,19 +119,11 @@ impl Host for Sim {
     }
 
     fn reads(&self, disk: &Disk) -> io::Result<Reads> {
-        self.state()
-            .reads
-            .get(&disk.name)
-            .copied()
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.state().reads.get(&disk.name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32> {
-        self.state()
-            .knobs
-            .get(&disk.name)
-            .map(|knobs| *knobs.get(knob))
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.state().knobs.get(&disk.name).map(|knobs| *knobs.get(knob)).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()> {
@@ -146,13 +131,23 @@ impl Host for Sim {
         if let Some(on_write) = state.on_write {
             on_write(&state, &state.state_dir);
         }
+        let max_sectors_kb = state.max_sectors_kb;
         state.writes.push((disk.name.clone(), knob, value));
         let knobs = state.knobs.get_mut(&disk.name).ok_or(io::ErrorKind::NotFound)?;
-        *knobs.get_mut(knob) = value;
+        // The kernel keeps whole pages of read-ahead.
+        *knobs.get_mut(knob) = match knob {
+            Knob::MaxSectorsKb => value.min(max_sectors_kb),
+            Knob::ReadAheadKb => value & !3,
+            Knob::QueueDepth => value,
+        };
         if knob == Knob::MaxSectorsKb {
             knobs.read_ahead_kb = knobs.read_ahead_kb.max(KERNEL_READ_AHEAD_KB);
         }
         Ok(())
+    }
+
+    fn available_bytes(&self) -> u64 {
+        self.state().available_bytes
     }
 
     fn ask(&self, _disk: &Disk) -> Result<Vec<u8>, AskError> {
@@ -174,11 +169,7 @@ impl SimCrew {
     pub const JOB_US: u64 = 20_000;
 
     pub fn new(host: Arc<Sim>) -> Self {
-        Self {
-            host,
-            clock_us: Arc::default(),
-            jobs: Arc::default(),
-        }
+        Self { host, clock_us: Arc::default(), jobs: Arc::default() }
     }
 
     /// The next result, if its time has come by `now_us`.

@@ -19,10 +19,7 @@ pub struct Sysfs {
 impl Sysfs {
     /// `timeout`: after which the kernel gives a question up, and resets the connection for it.
     pub fn new(timeout: Duration) -> Self {
-        Self {
-            root: PathBuf::from("/sys"),
-            timeout,
-        }
+        Self { root: PathBuf::from("/sys"), timeout }
     }
 
     fn session(&self, class_dir: &Path) -> Option<Session> {
@@ -73,9 +70,8 @@ impl Sysfs {
 
 impl Host for Sysfs {
     fn sessions(&self) -> Vec<Session> {
-        let mut sessions: Vec<Session> = entries(&self.root.join("class/iscsi_session"))
-            .filter_map(|dir| self.session(&dir))
-            .collect();
+        let mut sessions: Vec<Session> =
+            entries(&self.root.join("class/iscsi_session")).filter_map(|dir| self.session(&dir)).collect();
         sessions.sort_by_key(|session| session.sid);
         sessions
     }
@@ -88,11 +84,7 @@ impl Host for Sysfs {
         let (ios, sectors) = (field(0)?, field(1)?);
         let in_flight = read(&block.join("inflight"))?;
         let reads = in_flight.split_whitespace().next().and_then(|reads| reads.parse().ok());
-        Ok(Reads {
-            ios,
-            bytes: sectors.wrapping_mul(512),
-            in_flight: reads.ok_or(io::ErrorKind::InvalidData)?,
-        })
+        Ok(Reads { ios, bytes: sectors.wrapping_mul(512), in_flight: reads.ok_or(io::ErrorKind::InvalidData)? })
     }
 
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32> {
@@ -101,6 +93,13 @@ impl Host for Sysfs {
 
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()> {
         fs::write(knob_path(disk, knob), value.to_string())
+    }
+
+    fn available_bytes(&self) -> u64 {
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+        let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kb.map_or(u64::MAX, |kb| kb.saturating_mul(1024))
     }
 
     fn ask(&self, disk: &Disk) -> Result<Vec<u8>, AskError> {
@@ -127,10 +126,7 @@ fn knob_path(disk: &Disk, knob: Knob) -> PathBuf {
 
 /// What is in a directory; nothing where there is no such directory.
 fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
+    fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
 }
 
 fn file_name(path: &Path) -> Option<String> {

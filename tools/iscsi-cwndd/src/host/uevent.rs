@@ -12,12 +12,7 @@ pub struct Uevents(OwnedFd);
 impl Uevents {
     pub fn open() -> nix::Result<Self> {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        let socket = socket(
-            AddressFamily::Netlink,
-            SockType::Datagram,
-            flags,
-            SockProtocol::NetlinkKObjectUEvent,
-        )?;
+        let socket = socket(AddressFamily::Netlink, SockType::Datagram, flags, SockProtocol::NetlinkKObjectUEvent)?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, KERNEL_GROUP))?;
         Ok(Self(socket))
     }
@@ -44,13 +39,8 @@ impl AsFd for Uevents {
 }
 
 fn concerns_disks(message: &[u8]) -> bool {
-    let subsystem = message
-        .split(|&byte| byte == 0)
-        .find_map(|line| line.strip_prefix(b"SUBSYSTEM="));
-    matches!(
-        subsystem,
-        Some(b"block" | b"scsi" | b"iscsi_session" | b"iscsi_connection")
-    )
+    let subsystem = message.split(|&byte| byte == 0).find_map(|line| line.strip_prefix(b"SUBSYSTEM="));
+    matches!(subsystem, Some(b"block" | b"scsi" | b"iscsi_session" | b"iscsi_connection"))
 }
 
 #[cfg(test)]
@@ -59,9 +49,7 @@ mod tests {
 
     #[test]
     fn only_disks_and_sessions_concern_us() {
-        assert!(concerns_disks(
-            b"add@/devices/x\0ACTION=add\0SUBSYSTEM=block\0SEQNUM=1\0"
-        ));
+        assert!(concerns_disks(b"add@/devices/x\0ACTION=add\0SUBSYSTEM=block\0SEQNUM=1\0"));
         assert!(concerns_disks(b"add@/devices/x\0SUBSYSTEM=iscsi_session\0"));
         assert!(!concerns_disks(b"add@/devices/x\0SUBSYSTEM=net\0"));
         assert!(!concerns_disks(b""));

@@ -12,11 +12,7 @@ fn spec() -> Yaml {
 
 /// The entry of a list that has this name.
 fn named<'a>(list: &'a Yaml, name: &str) -> &'a Yaml {
-    list.as_vec()
-        .unwrap()
-        .iter()
-        .find(|entry| entry["name"].as_str() == Some(name))
-        .unwrap()
+    list.as_vec().unwrap().iter().find(|entry| entry["name"].as_str() == Some(name)).unwrap()
 }
 
 fn underscored(name: &Yaml) -> String {
@@ -47,17 +43,8 @@ fn the_tables_are_the_specifications() {
     let names = |list: &Yaml| list.as_vec().unwrap().iter().map(underscored).collect::<Vec<_>>();
     assert_eq!(names(&named(&spec["definitions"], "ca-state")["entries"]), CA_STATES);
     assert_eq!(names(&named(&spec["definitions"], "cause")["entries"]), CAUSES);
-    assert_eq!(
-        names(&named(&spec["attribute-sets"], "event-count")["attributes"]),
-        EVENT_COUNT
-    );
-    let operations = [
-        "conn_get",
-        "conn_event_ntf",
-        "conn_sample_ntf",
-        "sampling_get",
-        "sampling_set",
-    ];
+    assert_eq!(names(&named(&spec["attribute-sets"], "event-count")["attributes"]), EVENT_COUNT);
+    let operations = ["conn_get", "conn_event_ntf", "conn_sample_ntf", "sampling_get", "sampling_set"];
     assert_eq!(names(&spec["operations"]["list"]), operations);
 }
 
@@ -78,14 +65,8 @@ fn a_record_is_decoded() {
         attribute("id", 5u32.to_ne_bytes().to_vec()),
         attribute("target_iqn", b"iqn.x\0".to_vec()),
         attribute("isid", vec![0, 2, 0x3d, 0, 0, 1]),
-        attribute(
-            "local_addr",
-            [&2u16.to_ne_bytes()[..], &[0x0c, 0xbc, 10, 0, 0, 2], &[0; 8]].concat(),
-        ),
-        attribute(
-            "peer_addr",
-            [&10u16.to_ne_bytes()[..], &[0, 80, 0, 0, 0, 0], &[0; 15], &[1], &[0; 4]].concat(),
-        ),
+        attribute("local_addr", [&2u16.to_ne_bytes()[..], &[0x0c, 0xbc, 10, 0, 0, 2], &[0; 8]].concat()),
+        attribute("peer_addr", [&10u16.to_ne_bytes()[..], &[0, 80, 0, 0, 0, 0], &[0; 15], &[1], &[0; 4]].concat()),
         attribute("cause", vec![2]),
         attribute("ca_state", vec![9]),
         DefaultNla::new(1000, vec![1, 2, 3]),
