@@ -9,11 +9,24 @@
 #include "iscsi_target_log.h"
 #include "iscsi_target_tcp.h"
 
-/* The value whose bytes on the wire are their own offsets */
-#define AT4(o) (((o) << 24) | ((o) + 1) << 16 | ((o) + 2) << 8 | ((o) + 3))
-#define AT8(o) (((u64)AT4(o) << 32) | AT4((o) + 4))
+/* Values whose bytes on the wire are their own offsets */
+static u32 at4(u8 offset)
+{
+	return 0x00010203 + 0x01010101 * offset;
+}
 
-#define COUNT_AT(o) { .count = AT4(o), .cwnd_pkts = AT4((o) + 4) }
+static u64 at8(u8 offset)
+{
+	return (u64)at4(offset) << 32 | at4(offset + 4);
+}
+
+static struct iscsit_tcp_count count_at(u8 offset)
+{
+	return (struct iscsit_tcp_count) {
+		.count = at4(offset),
+		.cwnd_pkts = at4(offset + 4),
+	};
+}
 
 static void conn_parameter(struct kunit *test)
 {
@@ -23,37 +36,37 @@ static void conn_parameter(struct kunit *test)
 		.info = {
 			.tcpi_ca_state = 3,
 			.tcpi_delivery_rate_app_limited = 1,
-			.tcpi_snd_mss = AT4(4),
-			.tcpi_snd_cwnd = AT4(8),
-			.tcpi_snd_ssthresh = AT4(12),
-			.tcpi_unacked = AT4(20),
-			.tcpi_lost = AT4(24),
-			.tcpi_retrans = AT4(28),
-			.tcpi_rtt = AT4(32),
-			.tcpi_rttvar = AT4(36),
-			.tcpi_min_rtt = AT4(40),
-			.tcpi_snd_wnd = AT4(44),
-			.tcpi_delivery_rate = AT8(48),
-			.tcpi_pacing_rate = AT8(56),
-			.tcpi_bytes_sent = AT8(64),
-			.tcpi_bytes_acked = AT8(72),
-			.tcpi_bytes_retrans = AT8(80),
-			.tcpi_busy_time = AT8(88),
-			.tcpi_rwnd_limited = AT8(96),
-			.tcpi_sndbuf_limited = AT8(104),
-			.tcpi_total_retrans = AT4(152),
-			.tcpi_notsent_bytes = AT4(160),
+			.tcpi_snd_mss = at4(4),
+			.tcpi_snd_cwnd = at4(8),
+			.tcpi_snd_ssthresh = at4(12),
+			.tcpi_unacked = at4(20),
+			.tcpi_lost = at4(24),
+			.tcpi_retrans = at4(28),
+			.tcpi_rtt = at4(32),
+			.tcpi_rttvar = at4(36),
+			.tcpi_min_rtt = at4(40),
+			.tcpi_snd_wnd = at4(44),
+			.tcpi_delivery_rate = at8(48),
+			.tcpi_pacing_rate = at8(56),
+			.tcpi_bytes_sent = at8(64),
+			.tcpi_bytes_acked = at8(72),
+			.tcpi_bytes_retrans = at8(80),
+			.tcpi_busy_time = at8(88),
+			.tcpi_rwnd_limited = at8(96),
+			.tcpi_sndbuf_limited = at8(104),
+			.tcpi_total_retrans = at4(152),
+			.tcpi_notsent_bytes = at4(160),
 		},
-		.prior_cwnd_pkts = AT4(16),
+		.prior_cwnd_pkts = at4(16),
 		.counts = {
-			[ISCSIT_CAUSE_CWR_LOCAL] = COUNT_AT(112),
-			[ISCSIT_CAUSE_CWR_ECN] = COUNT_AT(120),
-			[ISCSIT_CAUSE_RECOVERY] = COUNT_AT(128),
-			[ISCSIT_CAUSE_LOSS] = COUNT_AT(136),
-			[ISCSIT_CAUSE_CWR_TLP] = { .count = AT4(164) },
+			[ISCSIT_CAUSE_CWR_LOCAL] = count_at(112),
+			[ISCSIT_CAUSE_CWR_ECN] = count_at(120),
+			[ISCSIT_CAUSE_RECOVERY] = count_at(128),
+			[ISCSIT_CAUSE_LOSS] = count_at(136),
+			[ISCSIT_CAUSE_CWR_TLP] = { .count = at4(164) },
 		},
-		.read_outstanding_bytes = AT8(144),
-		.sndbuf_bytes = AT4(156),
+		.read_outstanding_bytes = at8(144),
+		.sndbuf_bytes = at4(156),
 	};
 	u8 page[ISCSIT_LOG_CONN_BYTES] = {};
 	int i;
@@ -72,7 +85,7 @@ static void conn_parameter_without_tcp(struct kunit *test)
 {
 	struct iscsit_tcp *tcp = kunit_kzalloc(test, sizeof(*tcp), GFP_KERNEL);
 	const struct iscsit_tcp_state state = {
-		.read_outstanding_bytes = AT8(144),
+		.read_outstanding_bytes = at8(144),
 	};
 	u8 page[ISCSIT_LOG_CONN_BYTES] = {};
 	int i;

@@ -244,7 +244,7 @@ void iscsit_tcp_login(struct iscsit_conn *conn)
 	struct iscsi_portal_group *tpg = conn->tpg;
 	struct iscsit_tcp *tcp = conn->tcp;
 
-	if (!tcp || sess->sess_ops->SessionType)
+	if (!tcp || !tpg->tpg_tiqn)
 		return;
 
 	tcp->tpg_tag = tpg->tpgt;
@@ -252,7 +252,7 @@ void iscsit_tcp_login(struct iscsit_conn *conn)
 	tcp->cid = conn->cid;
 	memcpy(tcp->isid, sess->isid, sizeof(tcp->isid));
 	strscpy(tcp->target_iqn, tpg->tpg_tiqn->tiqn);
-	strscpy(tcp->initiator_iqn, sess->sess_ops->InitiatorName);
+	strscpy(tcp->initiator_iqn, sess->se_sess->se_node_acl->initiatorname);
 	tcp->local = conn->local_sockaddr;
 	tcp->peer = conn->login_sockaddr;
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from cwndlab.images import Images
 from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError, cache
 
-MEMORY_MB = 1024
+MEMORY_MB = 3072
 # Any fixed moment: wall time in the guest starts here (1 November 2026, UTC).
 START_NS = 1_793_491_200 * 10**9
 # What must never stand in a console log.

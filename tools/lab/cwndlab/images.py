@@ -46,8 +46,8 @@ def _kernel(patched: bool) -> tuple[Path, str]:
         return Path(given).resolve(), "given by CWNDLAB_KERNEL"
     tool = str(REPO / "tools/kernel")
     lines = _output([tool, "build", *([] if patched else ["--unpatched"])], "kernel").splitlines()
-    version = _output([tool, "version"], "kernel").strip()
-    return Path(lines[-1]), f"{SOURCE_PACKAGE} {version}"
+    binary = Path(lines[-1])  # …/VERSION/patched/build/linux
+    return binary, f"{SOURCE_PACKAGE} {binary.parents[2].name}"
 
 
 def _tools() -> Path:
