@@ -153,7 +153,7 @@ static void log_sense(struct kunit *test)
 	test_page_exists = !c->absent;
 
 	sense = target_make_log_page(cmd, &log);
-	KUNIT_EXPECT_EQ(test, sense, c->sense);
+	KUNIT_EXPECT_TRUE(test, sense == c->sense);
 	if (!sense && !c->sense) {
 		KUNIT_EXPECT_EQ(test, log.len_bytes, c->page_bytes);
 		KUNIT_EXPECT_MEMEQ(test, log.buf, c->page,

@@ -11,6 +11,13 @@
 
 /**
  * enum iscsit_ca_state - State of TCP's congestion control.
+ * @ISCSIT_CA_STATE_OPEN: Nothing in doubt.
+ * @ISCSIT_CA_STATE_DISORDER: Duplicate or selective acknowledgments, perhaps
+ *   of reordering.
+ * @ISCSIT_CA_STATE_CWR: The congestion window is being reduced, without a
+ *   loss.
+ * @ISCSIT_CA_STATE_RECOVERY: Fast recovery, what was lost is sent again.
+ * @ISCSIT_CA_STATE_LOSS: After the retransmission timer expired.
  */
 enum iscsit_ca_state {
 	ISCSIT_CA_STATE_OPEN,

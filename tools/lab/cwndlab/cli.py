@@ -20,7 +20,7 @@ UNPATCHED = click.option("--unpatched", is_flag=True, help="Boot Debian's kernel
 
 
 def report(text: str) -> None:
-    runs.console.print(text, highlight=False, soft_wrap=True)
+    runs.console.print(text)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,11 +72,11 @@ def run(
     if "oracle" in variants:
         best, table = demonstration.full_oracle(made, name, checked, jobs)
         results.append(best | {"variant": "oracle", "tried": table})
-        report(f"best of {len(table)} tried:\n{oracle.as_toml(best['scenario']['static'])}")
+        runs.output.print(f"best of {len(table)} tried:\n{oracle.as_toml(best['scenario']['static'])}")
     if json_path:
         json_path.parent.mkdir(parents=True, exist_ok=True)
         json_path.write_text(json.dumps(results[0] if len(results) == 1 else results, indent=1) + "\n")
-    runs.console.print(summary(results))
+    runs.output.print(summary(results))
 
 
 @cli.command(name="overhead")
@@ -86,9 +86,9 @@ def measure_overhead(rounds: int) -> None:
     overhead.run(images.build(report, patched=False), images.build(report), rounds)
 
 
-@cli.command()
+@cli.command(context_settings={"ignore_unknown_options": True})
 @click.argument("kind", type=click.Choice(["unit", "e2e"]))
-@click.argument("pytest_arguments", nargs=-1)
+@click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 def test(kind: str, pytest_arguments: tuple[str, ...]) -> None:
     """Run the lab's own tests (unit), or the real parts in booted labs (e2e)."""
     import pytest  # takes a while to import

@@ -38,7 +38,7 @@ def run(made: Images, output: Path, *, at_once: int, search: bool) -> None:
             (output / f"{name}.oracle.json").write_text(json.dumps(table, indent=1) + "\n")
             found = best["scenario"]["static"]
             scenarios[name] = scenario.model_copy(update={"static": type(scenario.static)(**found)})
-            runs.console.print(f"{name}: best static of {len(table)} tried:\n{oracle.as_toml(found)}", highlight=False)
+            runs.output.print(f"{name}: best static of {len(table)} tried:\n{oracle.as_toml(found)}")
 
     # The longest first, so that the last to end is a short one.
     todo = [runs.Job(name, scenario, variant) for name, scenario in scenarios.items() for variant in SHOWN]
@@ -51,8 +51,8 @@ def run(made: Images, output: Path, *, at_once: int, search: bool) -> None:
     for name in CELLS:
         plot.picture([results[name, variant] for variant in SHOWN], output / f"{name}.png")
     print_table(results)
-    runs.console.print(
-        f"Results and pictures: {output}/ (wall time {time.monotonic() - begun:.0f} s)", highlight=False, soft_wrap=True
+    runs.output.print(
+        f"Results and pictures: {output}/ (wall time {time.monotonic() - begun:.0f} s)"
     )
 
 
@@ -69,9 +69,8 @@ def print_table(results: dict[tuple[str, str], dict]) -> None:
             f"{rate[2] / rate[0]:.1f}",
             f"{share[0]:.2f} % → {share[1]:.2f} %",
         )
-    runs.console.print(table)
-    runs.console.print(
+    runs.output.print(table)
+    runs.output.print(
         "stock: Debian's defaults. static: the best fixed settings a search found, with the product's sysctls.\n"
         "feedback: the packages as installed. retransmitted: static → feedback, of the bytes sent.",
-        highlight=False,
     )

@@ -34,12 +34,11 @@ def run(unpatched: Images, patched: Images, rounds: int) -> None:
             read = guest["measured"]["fio"]["jobs"][0]["read"]
             rates[kind].append(read["io_bytes"] / read["runtime"] * 1000)
             runs.console.print(
-                f"round {n + 1}/{rounds}: {kind}: {rates[kind][-1] / 1e6:.1f} MB/s ({time.monotonic() - begun:.0f} s)",
-                highlight=False,
+                f"round {n + 1}/{rounds}: {kind}: {rates[kind][-1] / 1e6:.1f} MB/s ({time.monotonic() - begun:.0f} s)"
             )
     base = statistics.median(rates["unpatched"])
     table = Table("kernel", "median, MB/s", "to unpatched", "smallest", "largest")
     for kind, found in rates.items():
         median = statistics.median(found)
         table.add_row(kind, *(f"{r / 1e6:.1f}" for r in (median,)), f"{100 * (median / base - 1):+.1f} %", *(f"{r / 1e6:.1f}" for r in (min(found), max(found))))
-    runs.console.print(table)
+    runs.output.print(table)

@@ -7,7 +7,7 @@ from typing import Any
 FORMAT = "lio-cwnd-result/1"
 # time_to_90_s looks at the mean rate of this long a window, ending now.
 RATE_WINDOW_S = 1.0
-CAUSES = ("cwr-local", "cwr-ecn", "recovery", "loss")
+CAUSES = ("cwr-local", "cwr-ecn", "cwr-tlp", "recovery", "loss")
 PERCENTILES = ("50.000000", "99.000000", "99.900000")
 
 

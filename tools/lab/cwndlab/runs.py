@@ -3,6 +3,7 @@
 
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -18,7 +19,10 @@ from cwndlab.paths import LabError
 from cwndlab.scenario import Scenario
 from cwndlab.variant import plan
 
-console = Console(stderr=True, markup=False)
+PLAIN_WIDTH = 130
+# Progress goes to standard error, tables to standard output.
+console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+output = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def run_all(
             display.update(bar, completed=total_s, virtual="done")
             display.stop_task(bar)
             if not console.is_terminal:
-                console.print(f"{job.name} {job.variant}: done", highlight=False)
+                console.print(f"{job.name} {job.variant}: done")
             if len(jobs) > 2 * at_once:  # a long list: what is done makes room
                 display.remove_task(bar)
             return result.build(todo, guest, images.kernel_package, packages, time.monotonic() - begun)

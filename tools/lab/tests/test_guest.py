@@ -1,64 +1,108 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The real parts, end to end: patched kernel, daemon and monitor in a booted lab."""
+"""The real parts, end to end: patched kernel, daemon and monitor in booted labs.
+
+All runs are made first, side by side; the tests look at their results.
+"""
 
 import json
 
 import pytest
 
+from cwndlab import images
+from cwndlab.runs import Job, default_jobs, run_all
+from cwndlab.scenario import load
+
 pytestmark = pytest.mark.guest
+
+SHORT = ("workload.runtime_s=5",)
+LOSSY = (*SHORT, "net.loss_pct=0.2")
+LOSS_PCT = (0.05, 1, 5)
+RANDOM = (*SHORT, "workload.kind=random", "workload.bs_kb=4", "workload.iodepth=16")
+CHANGES = (
+    "workload.runtime_s=8",
+    "net.changes=[{at_s = 3, rate_mbit = 20, rtt_ms = 40, loss_pct = 0.1}]",
+    "net.cross=[{proto = 'udp', rate_mbit = 10, from_s = 1, to_s = 6}, {proto = 'tcp', from_s = 2, to_s = 6}]",
+)
+# name: scenario, variant, settings
+RUNS = {
+    "lossy": ("lossy", "feedback", LOSSY),
+    "lossy again": ("lossy", "feedback", LOSSY),
+    "another seed": ("lossy", "feedback", (*LOSSY, "net.seed=2")),
+    **{f"loss {pct}": ("lossy", "static", (f"net.loss_pct={pct}",)) for pct in LOSS_PCT},
+    "ecn": ("wan-100m-20ms", "static", (*SHORT, "net.aqm=fq_codel", "net.ecn=true")),
+    "verify": ("verify", "feedback", ()),
+    "plain": ("wan-100m-20ms", "feedback", SHORT),
+    "attribute off": ("wan-100m-20ms", "feedback", (*SHORT, "target.tpg_attributes.cwnd_feedback=0")),
+    "two disks": ("wan-100m-20ms", "feedback", (*SHORT, "workload.luns=2")),
+    "random stock": ("wan-100m-20ms", "stock", RANDOM),
+    "random feedback": ("wan-100m-20ms", "feedback", RANDOM),
+    "changes": ("wan-100m-20ms", "feedback", CHANGES),
+}
+
+
+@pytest.fixture(scope="module")
+def results():
+    jobs = [Job(scenario, load(scenario, settings), variant) for scenario, variant, settings in RUNS.values()]
+    return dict(zip(RUNS, run_all(images.build(print), jobs, at_once=default_jobs())))
 
 
 def without_wall(result):
     return json.dumps({key: value for key, value in result.items() if "wall" not in key}, indent=1)
 
 
-def test_two_runs_are_identical_with_loss(measure):
-    settings = ("workload.runtime_s=5", "net.loss_pct=0.2")
-    one, two = measure("lossy", "feedback", "feedback", settings=settings)
-    assert one["retransmitted_pkts"] > 0
-    assert without_wall(one) == without_wall(two)
+def test_two_runs_are_identical_with_loss(results):
+    assert results["lossy"]["retransmitted_pkts"] > 0
+    assert without_wall(results["lossy"]) == without_wall(results["lossy again"])
 
 
-def test_another_seed_loses_other_packets(measure):
-    one, = measure("lossy", "stock", settings=("workload.runtime_s=5",))
-    two, = measure("lossy", "stock", settings=("workload.runtime_s=5", "net.seed=2"))
-    assert one["throughput_bytes_per_s"] != two["throughput_bytes_per_s"]
+def test_another_seed_loses_other_packets(results):
+    assert results["lossy"]["series"]["events"] != results["another seed"]["series"]["events"]
 
 
-@pytest.mark.parametrize("loss_pct", [0.05, 1, 5])
-def test_event_counters_are_the_mib_counters(measure, loss_pct):
-    result, = measure("lossy", "static", settings=(f"net.loss_pct={loss_pct}",))
-    mib, events = result["mib"], result["events"]
+@pytest.mark.parametrize("pct", LOSS_PCT)
+def test_event_counters_are_the_mib_counters(results, pct):
+    mib, events = results[f"loss {pct}"]["mib"], results[f"loss {pct}"]["events"]
     assert events["recovery"] == mib.get("TcpExtTCPSackRecovery", 0) + mib.get("TcpExtTCPRenoRecovery", 0) > 0
     assert events["loss"] == mib.get("TcpExtTCPTimeouts", 0)
-    assert result["retransmitted_bytes"] > 0
 
 
-def test_written_data_reads_back_while_the_daemon_changes_settings(measure):
-    result, = measure("verify", "feedback")
-    assert result["fio"]["errors"] == 0
-    settings = {json.dumps([s["request_bytes"], s["queue_depths"]]) for s in result["series"]["settings"]}
-    assert len(settings) > 1
+@pytest.mark.parametrize("pct", LOSS_PCT)
+def test_every_event_is_told_once(results, pct):
+    result = results[f"loss {pct}"]
+    told = [event["cause"] for event in result["series"]["events"]]
+    assert {cause: told.count(cause) for cause in result["events"]} == result["events"]
 
 
-def test_the_daemon_puts_everything_back(measure):
-    result, = measure("wan-100m-20ms", "feedback", settings=("workload.runtime_s=5",))
-    effective = result["effective"]
+def test_marked_packets_are_counted_as_ecn(results):
+    assert results["ecn"]["events"]["cwr-ecn"] > 0
+    assert results["ecn"]["retransmitted_pkts"] < results["plain"]["retransmitted_pkts"]
+
+
+def test_written_data_reads_back_while_the_daemon_changes_settings(results):
+    verified = results["verify"]
+    assert verified["fio"]["errors"] == 0
+    assert len({json.dumps([s["request_bytes"], s["queue_depths"]]) for s in verified["series"]["settings"]}) > 1
+
+
+def test_the_daemon_puts_everything_back(results):
+    effective = results["plain"]["effective"]
     assert effective["restored"]["initiator"] == effective["before_daemon"]["initiator"]
-    assert effective["at_end"] != effective["restored"]
+    assert effective["at_end"]["initiator"] != effective["restored"]["initiator"]
 
 
-def test_with_the_attribute_off_nothing_is_changed(measure):
-    settings = ("workload.runtime_s=5", "target.tpg_attributes.cwnd_feedback=0")
-    result, = measure("wan-100m-20ms", "feedback", settings=settings)
-    assert result["effective"]["at_end"]["initiator"] == result["effective"]["before_daemon"]["initiator"]
+def test_with_the_attribute_off_nothing_is_changed(results):
+    effective = results["attribute off"]["effective"]
+    assert effective["at_end"]["initiator"] == effective["before_daemon"]["initiator"]
 
 
-def test_the_path_may_change_and_be_shared(measure):
-    settings = (
-        "workload.runtime_s=8",
-        "net.changes=[{at_s = 3, rate_mbit = 20, rtt_ms = 40, loss_pct = 0.1}]",
-        "net.cross=[{proto = 'udp', rate_mbit = 10, from_s = 1, to_s = 6}, {proto = 'tcp', from_s = 2, to_s = 6}]",
-    )
-    result, = measure("wan-100m-20ms", "stock", settings=settings)
-    assert 0 < result["throughput_bytes_per_s"] < 100e6 / 8
+def test_disks_of_one_session_share_the_link(results):
+    assert results["two disks"]["throughput_bytes_per_s"] > 0.8 * results["plain"]["throughput_bytes_per_s"]
+
+
+def test_random_reads_do_not_suffer(results):
+    stock, feedback = (results[f"random {variant}"]["fio"]["iops"] for variant in ("stock", "feedback"))
+    assert feedback > 0.95 * stock
+
+
+def test_the_path_may_change_and_be_shared(results):
+    assert 0 < results["changes"]["throughput_bytes_per_s"] < 0.8 * results["plain"]["throughput_bytes_per_s"]

@@ -21,7 +21,7 @@
 //!
 //! Without pages (an answer that is late or refused) W keeps its value: silence is no evidence.
 
-use crate::rate::{carried, per_second, Meter};
+use crate::rate::{Meter, carried, per_second};
 use crate::{DiskState, Input, Limits, Output, PathState, Strategy};
 
 /// The path that settings at rest are made for until one was measured, in bytes/s: 500 Mbit/s. On a faster one requests
@@ -155,7 +155,8 @@ impl Notify {
     }
 
     fn note(&mut self, path: PathState) -> bool {
-        let congested = path.recovery != self.path.recovery || path.loss != self.path.loss || path.cwr_ecn != self.path.cwr_ecn;
+        let congested =
+            path.recovery != self.path.recovery || path.loss != self.path.loss || path.cwr_ecn != self.path.cwr_ecn;
         self.path = path;
         congested
     }
@@ -207,7 +208,8 @@ impl Notify {
         let fill = if known { carried(self.capacity, delta_us).saturating_sub(done) } else { done };
         // Each acknowledged byte lets slow start send two; more than cwnd would only wait at the target, and leave in
         // bursts.
-        self.cwnd_bytes = if input.path.is_some() { self.path_cwnd_bytes() } else { self.cwnd_bytes.saturating_add(done) };
+        self.cwnd_bytes =
+            if input.path.is_some() { self.path_cwnd_bytes() } else { self.cwnd_bytes.saturating_add(done) };
         let reach = self.cwnd_bytes.max(SLACK_REQUESTS * self.request());
         self.window_bytes = (self.window_bytes + fill).min(reach).min(goal);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
@@ -269,6 +271,13 @@ impl Notify {
             }
             self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
             return;
+        } else if self.asked_in_full(input)
+            && self.meter.average(2 * self.rtt_us()).is_some_and(|rate| rate < self.capacity / 16 * 15)
+        {
+            // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
+            let most = goal.saturating_add(SLACK_REQUESTS * self.request()).min(self.bound());
+            self.window_bytes = (self.window_bytes + self.request()).min(most.max(self.window_bytes));
+            self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
         }
         self.idle_queue_trips = 0;
     }
@@ -285,7 +294,9 @@ impl Notify {
 
     /// The readers want more than the window lets through, and TCP lets the window through.
     fn asked_in_full(&self, input: &Input<'_>) -> bool {
-        self.asked_bytes(input) >= self.window_bytes && self.path_cwnd_bytes() >= self.window_bytes
+        // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
+        let cwnd_bytes = self.path_cwnd_bytes().saturating_add(SLACK_REQUESTS * self.request());
+        self.asked_bytes(input) >= self.window_bytes && cwnd_bytes >= self.window_bytes
     }
 
     /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
@@ -327,7 +338,8 @@ impl Notify {
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
         let reading = input.disks.iter().filter(|d| d.reading).count().max(1) as u64;
         let commands = self.window_bytes.div_ceil(self.request()).div_ceil(reading);
-        let depth = |disk: &DiskState| commands.clamp(1, disk.max_depth.clamp(1, self.limits.max_commands).into()) as u32;
+        let depth =
+            |disk: &DiskState| commands.clamp(1, disk.max_depth.clamp(1, self.limits.max_commands).into()) as u32;
         let expected = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         Output {
             phase: self.phase.name(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whatever the target says and whenever it says it, what comes out stays within the configured limits.
+#![allow(clippy::expect_used)]
 
-use cwnd_control::{strategy, DiskState, Input, Limits, Output, PathState, StrategyName};
+use cwnd_control::{DiskState, Input, Limits, Output, PathState, StrategyName, strategy};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits {
@@ -48,16 +49,18 @@ fn any_path() -> impl Strategy<Value = PathState> {
 }
 
 fn any_disk() -> impl Strategy<Value = DiskState> {
-    (any::<u64>(), any::<u32>(), any::<[bool; 2]>(), any::<[u32; 2]>()).prop_map(|(read_bytes, in_flight, [reading, changing], [max_depth, request_bytes])| DiskState {
-        read_bytes: read_bytes >> 8,
-        read_ios: read_bytes >> 20,
-        in_flight,
-        reading,
-        request_bytes,
-        changing,
-        max_request_bytes: 16 << 20,
-        max_depth,
-    })
+    (any::<u64>(), any::<u32>(), any::<[bool; 2]>(), any::<[u32; 2]>()).prop_map(
+        |(read_bytes, in_flight, [reading, changing], [max_depth, request_bytes])| DiskState {
+            read_bytes: read_bytes >> 8,
+            read_ios: read_bytes >> 20,
+            in_flight,
+            reading,
+            request_bytes,
+            changing,
+            max_request_bytes: 16 << 20,
+            max_depth,
+        },
+    )
 }
 
 proptest! {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The law against a model of the path: one drop-tail bottleneck, a sender with slow start and a cut at each loss,
-//! a reader that always wants more. The lab has the real thing; this is for fast answers and odd paths.
+//! The law against a model of the path: one drop-tail bottleneck, a sender with slow start and CUBIC (RFC 9438), a
+//! reader that always wants more. The lab has the real thing; this is for fast answers over many paths.
+#![allow(clippy::expect_used, clippy::cast_sign_loss)]
 
 use std::collections::VecDeque;
 
-use cwnd_control::{strategy, DiskState, Input, Limits, Output, PathState, StrategyName};
+use cwnd_control::{DiskState, Input, Limits, Output, PathState, StrategyName, strategy};
 
 const STEP_US: u64 = 100;
 const MSS: f64 = 1448.0;
@@ -36,13 +37,21 @@ impl Path {
         let half_steps = (self.rtt_us / 2 / STEP_US).max(1) as usize;
 
         let mut disk = DiskState { reading: true, max_request_bytes: 16 << 20, max_depth: 128, ..Default::default() };
-        let mut path = PathState { mss_bytes: 1448, snd_cwnd_pkts: 10, min_rtt_us: self.rtt_us as u32, srtt_us: self.rtt_us as u32, snd_wnd_bytes: u32::MAX, sndbuf_bytes: u32::MAX, ..Default::default() };
+        let mut path = PathState {
+            mss_bytes: 1448,
+            snd_cwnd_pkts: 10,
+            min_rtt_us: self.rtt_us as u32,
+            srtt_us: self.rtt_us as u32,
+            snd_wnd_bytes: u32::MAX,
+            sndbuf_bytes: u32::MAX,
+            ..Default::default()
+        };
         let mut set: Output = law.rest(&Input { now_us: 0, path: Some(path), disks: &[disk] });
         let (mut request, mut next_tick, mut next_page) = (f64::from(set.request_bytes), 1_000, 1_000);
         let mut page: Option<u64> = None;
 
         let (mut cwnd, mut in_flight, mut backlog, mut queue) = (10.0 * MSS, 0.0, 0.0, 0.0);
-        let (mut slow_start, mut cut_until) = (true, 0);
+        let (mut slow_start, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, 0, 0, 0.0);
         let (mut asked, mut received) = (0.0, 0.0);
         let mut asks: VecDeque<f64> = vec![0.0; half_steps].into();
         let mut data: VecDeque<f64> = vec![0.0; half_steps].into();
@@ -75,7 +84,8 @@ impl Path {
                 out.lost += lost;
                 out.lost_last_half += if last_half { lost } else { 0.0 };
                 if now >= cut_until {
-                    path.prior_cwnd_pkts = (cwnd / MSS) as u32;
+                    (cut_at, lost_at_pkts) = (now, cwnd / MSS);
+                    path.prior_cwnd_pkts = lost_at_pkts as u32;
                     path.recovery += 1;
                     cwnd *= 0.7;
                     slow_start = false;
@@ -94,7 +104,8 @@ impl Path {
             if slow_start && cwnd < 2.0 * in_flight {
                 cwnd += acked;
             } else if cwnd <= in_flight + MSS {
-                cwnd += MSS * acked / cwnd;
+                let since_s = (now - cut_at) as f64 / 1e6 - (lost_at_pkts * 0.3 / 0.4).cbrt();
+                cwnd = cwnd.max(((lost_at_pkts + 0.4 * since_s.powi(3)) * MSS).min(1.5 * in_flight));
             }
             in_flight -= acked;
 
@@ -112,11 +123,7 @@ impl Path {
             if now >= next_tick || arrived_page.is_some() {
                 set = law.tick(&Input { now_us: now, path: arrived_page, disks: &[disk] });
                 next_tick = set.next_us;
-                if std::env::var("TRACE").is_ok() && (set.phase != "cruise" && step % (self.rtt_us/STEP_US/4) == 0 || arrived_page.is_some()) { eprintln!("{:.3} {} W={} R={} D={} recv={:.0} cwnd={:.0} q={:.0} srtt={} page={} {} | {}", now as f64/1e6, set.phase, set.window_bytes, set.request_bytes, set.depths[0], received, cwnd, queue, path.srtt_us, arrived_page.is_some(), set.limit, set.reason); }
-                if f64::from(set.request_bytes) != request {
-                    // The drain of a real queue is the lab's; here the count is only carried over.
-                    request = f64::from(set.request_bytes);
-                }
+                request = f64::from(set.request_bytes); // without a drain: that is the lab's
             }
             if page.is_none() && now >= next_page {
                 page = Some(now + self.rtt_us + (queue / self.rate * 1e6) as u64);
@@ -142,31 +149,30 @@ fn paths() -> impl Iterator<Item = Path> {
     let rtts = [2_000, 20_000, 50_000, 200_000];
     let queues = [0.1, 0.25, 1.0];
     rates.into_iter().flat_map(move |rate| {
-        rtts.into_iter().flat_map(move |rtt_us| queues.into_iter().map(move |queue_bdp| Path { rate, rtt_us, queue_bdp }))
+        rtts.into_iter()
+            .flat_map(move |rtt_us| queues.into_iter().map(move |queue_bdp| Path { rate, rtt_us, queue_bdp }))
     })
 }
 
 #[test]
-fn fills_every_path_and_then_loses_nothing() {
+fn fills_every_path_and_then_loses_under_a_ten_thousandth() {
     let mut bad = Vec::new();
     for path in paths() {
-        let run = path.run(10.0);
+        let run = path.run(30.0);
         let line = format!(
             "{:5.0} Mbit/s RTT {:3} ms queue {:.2} BDP: {:.3} of the rate, last half {:.3}, lost {:.0} kB, in the last half {:.0} kB",
-            path.rate * 8e-6, path.rtt_us / 1000, path.queue_bdp, run.share(path), run.last_half_share(path), run.lost / 1e3, run.lost_last_half / 1e3
+            path.rate * 8e-6,
+            path.rtt_us / 1000,
+            path.queue_bdp,
+            run.share(path),
+            run.last_half_share(path),
+            run.lost / 1e3,
+            run.lost_last_half / 1e3
         );
         println!("{line}");
-        if run.last_half_share(path) < 0.97 || run.lost_last_half > 0.0 {
+        if run.last_half_share(path) < 0.95 || run.lost_last_half > 1e-4 * run.last_half {
             bad.push(line);
         }
     }
     assert!(bad.is_empty(), "\n{}", bad.join("\n"));
-}
-
-#[test]
-#[ignore]
-fn one() {
-    let v: Vec<f64> = std::env::var("P").unwrap().split(',').map(|x| x.parse().unwrap()).collect();
-    let path = Path { rate: v[0] * 125e3, rtt_us: v[1] as u64 * 1000, queue_bdp: v[2] };
-    path.run(v[3]);
 }
