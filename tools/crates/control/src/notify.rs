@@ -8,18 +8,9 @@
 //!    +---------- no disk reads any more <------------------------------+
 //! ```
 //!
-//! **Start.** Requests are answered in trains, and a train leaves the bottleneck at the bottleneck's rate C even while
-//! the window W is far too small ([`Meter::train`]). So C is known after a few round trips, and W is filled up to
-//! C·RTTmin + slack by asking at rate C altogether: what completes is asked for again at once, and the gaps between
-//! trains are filled at rate C. At no time is more asked for than the path carries, so no queue builds; and W never
-//! outruns what TCP's slow start can send (twice what the last round trip delivered).
-//!
-//! **Cruise.** W stays at the bandwidth-delay product and the slack that whole requests need. Too little is
-//! noticed as an empty queue (srtt = RTTmin): W grows, the faster the longer this lasts. Too much is noticed as a
-//! standing queue: W returns to the model. A loss that comes with a queue marks the threshold: W stays below it for a
-//! while. A loss without a queue is the path's own and moves nothing.
-//!
-//! Without pages (an answer that is late or refused) W keeps its value: silence is no evidence.
+//! **Start** finds the path's rate C from the trains in which requests are answered ([`Meter::train`]), and fills W up to
+//! C·RTTmin + slack at that rate. **Cruise** keeps it there, by what the pages show of the queue. Without pages W keeps
+//! its value: silence is no evidence. `docs/control.md` has the equations, the reasons and what is known to be weak.
 
 use crate::rate::{Meter, carried, per_second};
 use crate::{DiskState, Input, Limits, Output, PathState, Strategy};
