@@ -28,10 +28,10 @@
  *	       acknowledged beyond high_seq then, whereas CWR is otherwise left
  *	       only when something is (tcp_fastretrans_alert(), D).
  *	ECN    tcp_try_to_open(), for an acknowledgment with ECE. In Open and
- *	       Disorder every such acknowledgment enters CWR, so delivered_ce
- *	       has moved since the latest change of state if and only if this
- *	       is one; or it changed the state just before, while being
- *	       processed, and nothing was sent in between.
+ *	       Disorder every such acknowledgment changes the state, so if
+ *	       delivered_ce has moved since the latest change, this is one.
+ *	       Or it made the latest change too, while being processed; then
+ *	       nothing was sent in between.
  *	local  __tcp_transmit_skb(), when the queueing discipline or the device
  *	       dropped or marked a packet (NET_XMIT_DROP, NET_XMIT_CN); segs_out
  *	       has been counted up by then.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One guest: User-Mode Linux in virtual time, in a run directory of its own.
 
-    RUN/root configs tools lab   links to what the guest may read
+    RUN/root                     link to the guest's root
+    RUN/configs tools lab        what else the guest reads
     RUN/out                      the only place the guest writes to: plan in, result and logs out
 """
 
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cwndlab.images import Images
+from cwndlab.images import BINARIES, Images
 from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError, cache
 
 MEMORY_MB = 3072
@@ -33,16 +34,19 @@ def _prepare(images: Images, plan: dict) -> Path:
     (run / "out").mkdir()
     (run / "out/plan.json").write_text(json.dumps(plan))
     (run / "root").symlink_to(images.root)
-    (run / "configs").symlink_to(CONFIGS)
-    (run / "lab").symlink_to(GUEST_SCRIPTS)
-    (run / "tools").symlink_to(images.tools)
+    # Copies: a run is not changed by who edits or builds meanwhile.
+    shutil.copytree(CONFIGS, run / "configs")
+    shutil.copytree(GUEST_SCRIPTS, run / "lab", ignore=shutil.ignore_patterns("__pycache__"))
+    (run / "tools").mkdir()
+    for name in BINARIES:
+        shutil.copy(images.tools / name, run / "tools")
     return run
 
 
 def _command(images: Images, plan: dict, *, virtual_time: bool) -> list[str]:
     """UML's command line: the same for every run (the kernel mixes it into its random numbers).
 
-    The guest sees nothing of the host outside the run directory, its working directory, and its links.
+    The guest sees nothing of the host but the run directory and the link in it.
     """
     return [
         "setarch",
@@ -88,10 +92,14 @@ def _own_cpu(slot: int) -> Iterator[int]:
         yield cpus[slot % len(cpus)]
 
 
-def _environment() -> dict[str, str]:
-    """UML maps its memory from a file in TMPDIR: shared memory is the place where it can be large."""
-    shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
-    return {"PATH": os.environ["PATH"], "TMPDIR": shm, "HOME": "/", "TERM": os.environ.get("TERM", "linux")}
+def _environment(*, term: str) -> dict[str, str]:
+    """The same for every run, as far as possible: it lies on the stack of the process that is the kernel.
+
+    UML maps its memory from a file in TMPDIR: in shared memory if there is room for a few guests.
+    """
+    shm = Path("/dev/shm")
+    roomy = os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > 2 * MEMORY_MB << 20
+    return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": str(shm if roomy else cache()), "HOME": "/", "TERM": term}
 
 
 def _console_trouble(log: Path) -> str | None:
@@ -125,7 +133,7 @@ def _guest(command: list[str], where: Path, timeout_s: float, progress: Callable
         guest = subprocess.Popen(
             command,
             cwd=where,
-            env=_environment(),
+            env=_environment(term="dumb"),
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=console,
@@ -157,7 +165,7 @@ def shell(images: Images, plan: dict) -> int:
     where = _prepare(images, plan)
     try:
         return subprocess.run(
-            [*_command(images, plan, virtual_time=False), "quiet"], cwd=where, env=_environment()
+            [*_command(images, plan, virtual_time=False), "quiet"], cwd=where, env=_environment(term=os.environ.get("TERM", "linux"))
         ).returncode
     finally:
         shutil.rmtree(where, ignore_errors=True)

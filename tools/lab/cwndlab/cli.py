@@ -2,6 +2,7 @@
 """The command line."""
 
 import json
+import signal
 import sys
 import tomllib
 from pathlib import Path
@@ -11,6 +12,7 @@ from rich.table import Table
 
 from cwndlab import boot, demo as demonstration, images, oracle, overhead, runs
 from cwndlab.paths import SCENARIOS, TESTS, LabError
+from cwndlab.result import FORMAT
 from cwndlab.scenario import load
 from cwndlab.variant import VARIANTS, plan
 
@@ -98,6 +100,23 @@ def test(kind: str, pytest_arguments: tuple[str, ...]) -> None:
 
 
 @cli.command()
+@click.argument("results", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="PNG, SVG or PDF.")
+def plot(results: tuple[Path, ...], output: Path) -> None:
+    """Draw stored RESULTS, all of one scenario, into one picture."""
+    from cwndlab.plot import picture  # takes a second to import
+
+    found = []
+    for path in results:
+        stored = json.loads(path.read_text())
+        found += stored if isinstance(stored, list) else [stored]
+    for record in found:
+        if record.get("format") != FORMAT:
+            raise LabError(f"{results[0]}: format is {record.get('format')!r}, not {FORMAT!r}")
+    picture(found, output)
+
+
+@cli.command()
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), default="out/demo", show_default=True)
 @click.option("--full-oracle", "search", is_flag=True, help="Search the best static settings again (an hour).")
 @JOBS
@@ -141,6 +160,7 @@ def shell(scenario: str, variant: str, settings: tuple[str, ...], unpatched: boo
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # guests are ended, as on Ctrl-C
     try:
         cli(standalone_mode=False)
     except LabError as error:

@@ -52,8 +52,9 @@ def _kernel(patched: bool) -> tuple[Path, str]:
 
 def _tools() -> Path:
     if given := os.environ.get("CWNDLAB_TOOLS"):
-        if not Path(given, BINARIES[0]).exists():
-            raise LabError(f"CWNDLAB_TOOLS={given}: no {BINARIES[0]} there")
+        for name in BINARIES:
+            if not Path(given, name).exists():
+                raise LabError(f"CWNDLAB_TOOLS={given}: no {name} there")
         return Path(given).resolve()
     target = Path(os.environ.get("CARGO_TARGET_DIR") or cache() / "cargo").resolve()
     env = {
@@ -70,6 +71,6 @@ def _tools() -> Path:
 def build(report: Callable[[str], None], *, patched: bool = True) -> Images:
     """Everything a run needs."""
     root = guestroot.build(report)
-    tools = _tools() if patched else Path("/var/empty")
+    tools = _tools()
     kernel, package = _kernel(patched)
     return Images(kernel, package, root, tools, patched)

@@ -33,5 +33,6 @@ def picture(results: list[dict], path: Path) -> None:
     speed.set(title=results[0]["scenario"]["description"], ylabel="read, MB/s (dotted: the link)")
     window.set(ylabel="cwnd, packets", yscale="log")
     flight.set(ylabel="in flight, MB (BDP; with queue)", xlabel="virtual seconds")
+    speed.set_ylim(bottom=0)
     speed.legend()
     figure.savefig(path, dpi=110)

@@ -73,19 +73,21 @@ def run_all(
                 display.update(bar, completed=done_s, virtual=f"{done_s:.0f}/{total_s:g} virtual s")
 
             try:
-                todo = plan(job.scenario, job.variant, monitor=images.patched and (images.tools / "lio-cwndmon").exists())
+                todo = plan(job.scenario, job.variant, monitor=images.patched)
                 guest = boot.run(images, todo, slot, timeout_s or job.timeout_s, progress, keep)
             except LabError as error:
                 raise LabError(f"{job.name} {job.variant}: {error}") from None
             finally:
                 slots.put(slot)
-            display.update(bar, completed=total_s, virtual="done")
+            record = result.build(todo, guest, images.kernel_package, packages, time.monotonic() - begun)
+            rate = f"{record['throughput_bytes_per_s'] / 1e6:.2f} MB/s"
+            display.update(bar, completed=total_s, virtual=rate)
             display.stop_task(bar)
             if not console.is_terminal:
-                console.print(f"{job.name} {job.variant}: done")
+                console.print(f"{job.name} {job.variant}: {rate}")
             if len(jobs) > 2 * at_once:  # a long list: what is done makes room
                 display.remove_task(bar)
-            return result.build(todo, guest, images.kernel_package, packages, time.monotonic() - begun)
+            return record
 
         with ThreadPoolExecutor(at_once) as pool:
             futures = [pool.submit(one, job) for job in jobs]

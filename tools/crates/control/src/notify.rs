@@ -24,6 +24,10 @@ const REQUESTS_PER_BDP: u64 = 48;
 /// the last is still being received.
 const REST_REQUESTS: u64 = 2;
 const SLACK_REQUESTS: u64 = 2;
+/// Reads over which a disk's mean request is taken.
+const MEAN_READS: u64 = 16;
+/// Least depth for a disk whose requests are small: open-iscsi's default. What it costs in bytes is little.
+const SMALL_DEPTH: u64 = 32;
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
 /// Round trips from a change of W to a page that shows what came of it.
@@ -52,6 +56,32 @@ impl Phase {
     }
 }
 
+/// One disk's latest requests: W counts bytes, and a disk may be read in pieces smaller than the request size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reader {
+    bytes: u64,
+    ios: u64,
+    mean_bytes: u64,
+}
+
+impl Reader {
+    fn look(&mut self, disk: &DiskState) {
+        let (Some(bytes), Some(ios)) = (disk.read_bytes.checked_sub(self.bytes), disk.read_ios.checked_sub(self.ios))
+        else {
+            *self = Self::default();
+            return;
+        };
+        if ios >= MEAN_READS {
+            *self = Self { bytes: disk.read_bytes, ios: disk.read_ios, mean_bytes: bytes / ios };
+        }
+    }
+
+    /// Bytes that one command of this disk asks for.
+    fn command_bytes(&self, request_bytes: u64) -> u64 {
+        if self.mean_bytes == 0 { request_bytes } else { self.mean_bytes.clamp(512, request_bytes.max(512)) }
+    }
+}
+
 /// The strategy's whole state.
 #[derive(Debug)]
 pub struct Notify {
@@ -59,6 +89,8 @@ pub struct Notify {
     phase: Phase,
     meter: Meter,
     path: PathState,
+    /// By the input's order of disks.
+    readers: Vec<Reader>,
     window_bytes: u64,
     /// The request size in force, and the one asked for.
     request_bytes: u32,
@@ -86,6 +118,7 @@ impl Notify {
             phase: Phase::Rest,
             meter: Meter::default(),
             path: PathState::default(),
+            readers: Vec::new(),
             window_bytes: 0,
             request_bytes: 0,
             wanted_request_bytes: 0,
@@ -273,10 +306,10 @@ impl Notify {
         self.idle_queue_trips = 0;
     }
 
-    /// Bytes in flight, had all requests their full size.
+    /// Bytes in flight.
     fn asked_bytes(&self, input: &Input<'_>) -> u64 {
-        let of = |d: &DiskState| u64::from(d.in_flight) * u64::from(d.request_bytes);
-        input.disks.iter().fold(0, |sum, d| sum.saturating_add(of(d)))
+        let of = |(d, r): (&DiskState, &Reader)| u64::from(d.in_flight) * r.command_bytes(d.request_bytes.into());
+        input.disks.iter().zip(&self.readers).map(of).fold(0, u64::saturating_add)
     }
 
     fn path_cwnd_bytes(&self) -> u64 {
@@ -328,16 +361,19 @@ impl Notify {
 
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
         let reading = input.disks.iter().filter(|d| d.reading).count().max(1) as u64;
-        let commands = self.window_bytes.div_ceil(self.request()).div_ceil(reading);
-        let depth =
-            |disk: &DiskState| commands.clamp(1, disk.max_depth.clamp(1, self.limits.max_commands).into()) as u32;
+        let depth = |(i, disk): (usize, &DiskState)| {
+            let command_bytes = self.readers.get(i).map_or(self.request(), |r| r.command_bytes(self.request()));
+            let least = if command_bytes < self.request() / 2 { SMALL_DEPTH } else { 1 };
+            let commands = self.window_bytes.div_ceil(command_bytes).div_ceil(reading).max(least);
+            commands.clamp(1, disk.max_depth.clamp(1, self.limits.max_commands).into()) as u32
+        };
         let expected = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         Output {
             phase: self.phase.name(),
             limit: self.limit(input),
             window_bytes: self.window_bytes,
             request_bytes: self.wanted_request_bytes,
-            depths: input.disks.iter().map(depth).collect(),
+            depths: input.disks.iter().enumerate().map(depth).collect(),
             read_ahead_bytes: (2 * expected).clamp(1 << 20, self.limits.max_read_ahead_bytes),
             next_us,
             page_us: self.rtt_us().max(10_000),
@@ -364,6 +400,10 @@ impl Strategy for Notify {
         if let Some(disk) = input.disks.iter().find(|d| d.reading && d.request_bytes > 0) {
             self.request_bytes = disk.request_bytes;
             self.window_bytes = self.window_bytes.min(self.bound());
+        }
+        self.readers.resize(input.disks.len(), Reader::default());
+        for (reader, disk) in self.readers.iter_mut().zip(input.disks) {
+            reader.look(disk);
         }
         self.meter.push(input.now_us, input.disks.iter().fold(0u64, |sum, d| sum.saturating_add(d.read_bytes)));
         let wait_us = match self.phase {

@@ -111,6 +111,7 @@ impl Path {
 
             disk.request_bytes = request as u32;
             disk.read_bytes = ((received / request).floor() * request) as u64;
+            disk.read_ios = (received / request) as u64;
             disk.in_flight = ((asked - received) / request).ceil() as u32;
             path.snd_cwnd_pkts = (cwnd / MSS) as u32;
             path.srtt_us = self.rtt_us as u32 + (queue / self.rate * 1e6) as u32;
