@@ -12,14 +12,16 @@
 //! C·RTTmin + slack at that rate. **Cruise** keeps it there, by what the pages show of the queue. Without pages W keeps
 //! its value: silence is no evidence. `docs/control.md` has the equations, the reasons and what is known to be weak.
 
+use std::collections::VecDeque;
+
 use crate::rate::{Meter, carried, per_second};
 use crate::{DiskState, Input, Limits, Output, PathState, Strategy};
 
-/// The path that settings at rest are made for until one was measured, in bytes/s: 500 Mbit/s. On a faster one requests
+/// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
 /// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it.
-const ASSUMED_RATE: u64 = 62_500_000;
+const ASSUMED_RATE: u64 = 125_000_000;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
-const REQUESTS_PER_BDP: u64 = 48;
+const REQUESTS_PER_BDP: u64 = 60;
 /// Requests asked for at rest and beyond the bandwidth-delay product in motion: one is on its way to the target while
 /// the last is still being received.
 const REST_REQUESTS: u64 = 2;
@@ -30,6 +32,10 @@ const MEAN_READS: u64 = 16;
 const SMALL_DEPTH: u64 = 32;
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
+/// Round trips over which the rate is taken once the start is over: whole requests make a shorter one uneven.
+const RATE_TRIPS: u64 = 4;
+/// Ticks of the start remembered: two round trips at the finest tick.
+const WINDOWS: usize = 128;
 /// Round trips from a change of W to a page that shows what came of it.
 const ANSWER_TRIPS: u64 = 2;
 /// Least time between two changes of the request size once the start is over.
@@ -103,6 +109,8 @@ pub struct Notify {
     last_queue_us: u64,
     /// TCP's cwnd by the latest page and what has arrived since.
     cwnd_bytes: u64,
+    /// (time in us, W) of the start's latest ticks.
+    windows: VecDeque<(u64, u64)>,
     /// Since when W has been what the trains ask for.
     full_us: Option<u64>,
     request_changed_us: u64,
@@ -127,6 +135,7 @@ impl Notify {
             queued_trips: 0,
             last_queue_us: 0,
             cwnd_bytes: 0,
+            windows: VecDeque::new(),
             full_us: None,
             request_changed_us: 0,
             window_changed_us: 0,
@@ -207,11 +216,16 @@ impl Notify {
     fn enter(&mut self, phase: Phase, reason: String) {
         self.phase = phase;
         self.full_us = None;
+        self.windows.clear();
         (self.idle_queue_trips, self.queued_trips) = (0, 0);
         self.reason = reason;
     }
 
     fn start(&mut self, input: &Input<'_>, congested: bool) {
+        self.windows.push_back((input.now_us, self.window_bytes));
+        if self.windows.len() > WINDOWS {
+            self.windows.pop_front();
+        }
         let delta_us = input.now_us - self.last_tick_us;
         let done = self.meter.latest_bytes();
         let asked = self.asked_bytes(input);
@@ -221,11 +235,17 @@ impl Notify {
             self.window_bytes = SLACK_REQUESTS * u64::from(self.wanted_request_bytes);
             return;
         }
-        if let Some(rate) = self.meter.train(self.request(), self.rtt_us() / 4) {
-            if rate > self.capacity + self.capacity / 16 {
-                self.full_us = None;
+        if let Some(train) = self.meter.train(self.request(), self.rtt_us() / 4) {
+            // In a pipe that is half full, nothing pauses this long but a hole in TCP's sequence; what it held back then
+            // comes at any rate.
+            let held_back =
+                train.paused_us > self.rtt_us() / 4 * 3 && 2 * self.window_bytes > self.window_for(self.capacity);
+            if !held_back && train.rate > self.capacity {
+                if train.rate > self.capacity + self.capacity / 16 {
+                    self.full_us = None;
+                }
+                self.capacity = train.rate;
             }
-            self.capacity = self.capacity.max(rate);
         }
         let known = self.capacity > 0;
         let goal = if known { self.window_for(self.capacity) } else { self.bound() };
@@ -242,8 +262,11 @@ impl Notify {
             self.queued_trips = if known && self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
         }
         if congested {
-            // TCP never had more in flight; trains after a loss may be what the hole held back.
-            let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
+            // The path did not hold what was in flight when the lost packets were sent: one round trip before the
+            // loss was noticed, and that was half of one before the page came.
+            let sent_us = input.now_us.saturating_sub(self.rtt_us() / 2 * 3);
+            let then = self.windows.iter().rev().find(|&&(t, _)| t <= sent_us).or(self.windows.front());
+            let lost_at = then.map_or(self.window_bytes, |&(_, w)| w);
             self.capacity = self.capacity.min(per_second(lost_at, self.rtt_us()));
             self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", lost_at / 1000));
@@ -273,12 +296,14 @@ impl Notify {
         let queue_us = self.queue_us();
         let standing_us = queue_us.min(std::mem::replace(&mut self.last_queue_us, queue_us));
         let goal = self.window_for(self.capacity);
+        let rate = self.meter.average(RATE_TRIPS * self.rtt_us());
         if congested && standing_us > self.queue_low_us() {
             let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
             self.window_bytes = self.window_bytes.min(lost_at.max(REST_REQUESTS * self.request()));
             self.reason = format!("loss at {} kB", lost_at / 1000);
         } else if standing_us > self.queue_high_us() {
-            self.capacity = per_second(self.window_bytes, u64::from(self.path.srtt_us));
+            // The link is busy all the time: what arrives is what it carries.
+            self.capacity = rate.unwrap_or_else(|| per_second(self.window_bytes, self.path.srtt_us.into()));
             self.window_bytes = self.window_for(self.capacity);
             self.last_queue_us = 0;
             self.reason = format!("a queue of {standing_us} us");
@@ -290,14 +315,10 @@ impl Notify {
                 (self.request() << self.idle_queue_trips.min(8)).min(self.window_bytes / 16)
             };
             self.window_bytes = (self.window_bytes + step.max(self.request())).min(self.bound());
-            if let Some(rate) = self.meter.average(self.rtt_us()) {
-                self.capacity = self.capacity.max(rate);
-            }
+            self.capacity = self.capacity.max(rate.unwrap_or(0));
             self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
             return;
-        } else if self.asked_in_full(input)
-            && self.meter.average(2 * self.rtt_us()).is_some_and(|rate| rate < self.capacity / 16 * 15)
-        {
+        } else if self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 16 * 15) {
             // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
             let most = goal.saturating_add(SLACK_REQUESTS * self.request()).min(self.bound());
             self.window_bytes = (self.window_bytes + self.request()).min(most.max(self.window_bytes));
@@ -374,7 +395,7 @@ impl Notify {
             window_bytes: self.window_bytes,
             request_bytes: self.wanted_request_bytes,
             depths: input.disks.iter().enumerate().map(depth).collect(),
-            read_ahead_bytes: (2 * expected).clamp(1 << 20, self.limits.max_read_ahead_bytes),
+            read_ahead_bytes: (expected + expected / 4).clamp(1 << 20, self.limits.max_read_ahead_bytes),
             next_us,
             page_us: self.rtt_us().max(10_000),
             reason: self.reason.clone(),

@@ -11,6 +11,15 @@ const LEAST_TRAIN_PIECES: u64 = 3;
 const LEAST_TRAIN_SAMPLES: usize = 8;
 const TRAIN_PIECES: u64 = 16;
 
+/// Pieces that came in one go.
+#[derive(Clone, Copy, Debug)]
+pub struct Train {
+    /// In bytes/s.
+    pub rate: u64,
+    /// How long nothing had come before; `u64::MAX` where that is not known.
+    pub paused_us: u64,
+}
+
 /// A short history of one cumulative byte counter.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -49,21 +58,23 @@ impl Meter {
         Some(per_second(bytes - then_bytes, now_us - then_us))
     }
 
-    /// Rate in bytes/s at which the latest pieces of `piece_bytes` came in one go, that is without a pause over
-    /// `pause_us`: of the last [`TRAIN_PIECES`] of them, and none if there were fewer than [`LEAST_TRAIN_PIECES`] or
-    /// they took fewer than [`LEAST_TRAIN_SAMPLES`] samples.
+    /// The latest pieces of `piece_bytes` that came in one go, that is without a pause over `pause_us`: the last
+    /// [`TRAIN_PIECES`] of them; nothing if there were fewer than [`LEAST_TRAIN_PIECES`] or they took fewer than
+    /// [`LEAST_TRAIN_SAMPLES`] samples.
     ///
     /// Data that crossed the bottleneck back to back arrives at the bottleneck's rate even while the window is too
     /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). What came
-    /// first only starts the clock, at the latest when it was not there yet: the result errs low.
-    pub fn train(&self, piece_bytes: u64, pause_us: u64) -> Option<u64> {
+    /// first only starts the clock, at the latest when it was not there yet: the rate errs low.
+    pub fn train(&self, piece_bytes: u64, pause_us: u64) -> Option<Train> {
         let &(now_us, bytes) = self.samples.back()?;
         let newest = self.samples.len() - 1;
         let mut arrivals = (1..=newest).rev().filter(|&i| self.samples[i].1 > self.samples[i - 1].1);
         let mut first = arrivals.next()?;
+        let mut paused_us = u64::MAX;
         for i in arrivals {
             let (t, b) = self.samples[i];
-            if self.samples[first].0 - t > pause_us || bytes - b > TRAIN_PIECES * piece_bytes {
+            paused_us = self.samples[first].0 - t;
+            if paused_us > pause_us || bytes - b > TRAIN_PIECES * piece_bytes {
                 break;
             }
             first = i;
@@ -71,7 +82,7 @@ impl Meter {
         let arrived = bytes - self.samples[first].1;
         let before_us = self.samples[first - 1].0;
         (arrived >= LEAST_TRAIN_PIECES * piece_bytes && newest - first >= LEAST_TRAIN_SAMPLES)
-            .then(|| per_second(arrived, now_us - before_us))
+            .then(|| Train { rate: per_second(arrived, now_us - before_us), paused_us })
     }
 }
 
@@ -111,7 +122,7 @@ mod tests {
                 meter.push(trip * 100_000 + ms * 1_000 + 1, trip * 100_000 + ms * 10_000);
             }
         }
-        let train = meter.train(10_000, 20_000).expect("a train");
+        let train = meter.train(10_000, 20_000).expect("a train").rate;
         assert!((8_500_000..=10_000_000).contains(&train), "{train}");
     }
 
