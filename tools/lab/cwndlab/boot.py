@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One guest: User-Mode Linux in virtual time, in a run directory of its own.
 
-    RUN/root                     link to the guest's root
-    RUN/configs tools lab        what else the guest reads
-    RUN/out                      the only place the guest writes to: plan in, result and logs out
+RUN/root                     link to the guest's root
+RUN/configs tools lab        what else the guest reads
+RUN/out                      the only place the guest writes to: plan in, result and logs out
 """
 
 import contextlib
@@ -99,7 +99,12 @@ def _environment(*, term: str) -> dict[str, str]:
     """
     shm = Path("/dev/shm")
     roomy = os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > 2 * MEMORY_MB << 20
-    return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": str(shm if roomy else cache()), "HOME": "/", "TERM": term}
+    return {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "TMPDIR": str(shm if roomy else cache()),
+        "HOME": "/",
+        "TERM": term,
+    }
 
 
 def _console_trouble(log: Path) -> str | None:
@@ -107,14 +112,17 @@ def _console_trouble(log: Path) -> str | None:
     return next((line.strip() for line in lines if TROUBLE.search(line)), None)
 
 
-def run(
-    images: Images, plan: dict, slot: int, timeout_s: float, progress: Callable[[float], None], keep: bool
-) -> dict:
+def run(images: Images, plan: dict, slot: int, timeout_s: float, progress: Callable[[float], None], keep: bool) -> dict:
     """Boot, wait for the end, hand back what the guest wrote. A failed run's directory is kept."""
     where = _prepare(images, plan)
     out = where / "out"
     with _own_cpu(slot) as cpu:
-        _guest(["taskset", "-c", str(cpu), *_command(images, plan, virtual_time=not plan["unlimited"])], where, timeout_s, progress)
+        _guest(
+            ["taskset", "-c", str(cpu), *_command(images, plan, virtual_time=not plan["unlimited"])],
+            where,
+            timeout_s,
+            progress,
+        )
     if trouble := _console_trouble(out / "console.log"):
         raise LabError(f"the kernel complained: {trouble}; see {out}/console.log")
     if not (out / "result.json").exists():
@@ -165,7 +173,9 @@ def shell(images: Images, plan: dict) -> int:
     where = _prepare(images, plan)
     try:
         return subprocess.run(
-            [*_command(images, plan, virtual_time=False), "quiet"], cwd=where, env=_environment(term=os.environ.get("TERM", "linux"))
+            [*_command(images, plan, virtual_time=False), "quiet"],
+            cwd=where,
+            env=_environment(term=os.environ.get("TERM", "linux")),
         ).returncode
     finally:
         shutil.rmtree(where, ignore_errors=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from cwndlab import boot, demo as demonstration, images, oracle, overhead, runs
+from cwndlab import boot, images, oracle, overhead, runs
+from cwndlab import demo as demonstration
 from cwndlab.paths import SCENARIOS, TESTS, LabError
 from cwndlab.result import FORMAT
 from cwndlab.scenario import load
@@ -48,7 +49,14 @@ def build(unpatched: bool) -> None:
 
 @cli.command()
 @click.argument("scenario")
-@click.option("--variant", "variants", multiple=True, type=click.Choice([*VARIANTS, "oracle"]), default=["stock"], show_default=True)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    type=click.Choice([*VARIANTS, "oracle"]),
+    default=["stock"],
+    show_default=True,
+)
 @SETTING
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the results here.")
 @click.option("--keep", is_flag=True, help="Keep the run directories under the temporary directory.")

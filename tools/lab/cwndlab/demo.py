@@ -19,9 +19,7 @@ def full_oracle(made: Images, name: str, scenario, at_once: int) -> tuple[dict, 
     """Search a scenario's static settings."""
 
     def measure(scenarios: list) -> list[dict]:
-        todo = [
-            runs.Job(f"{name} qd={s.static.queue_depth} r={s.static.request_kb}k", s, "static") for s in scenarios
-        ]
+        todo = [runs.Job(f"{name} qd={s.static.queue_depth} r={s.static.request_kb}k", s, "static") for s in scenarios]
         return runs.run_all(made, todo, at_once=at_once)
 
     return oracle.search(scenario, measure)
@@ -43,7 +41,10 @@ def run(made: Images, output: Path, *, at_once: int, search: bool) -> None:
     # The longest first, so that the last to end is a short one.
     todo = [runs.Job(name, scenario, variant) for name, scenario in scenarios.items() for variant in SHOWN]
     todo.sort(key=lambda job: (job.variant == "stock", -job.scenario.net.rate_mbit * job.scenario.workload.runtime_s))
-    results = {(job.name, job.variant): found for job, found in zip(todo, runs.run_all(made, todo, at_once=at_once))}
+    results = {
+        (job.name, job.variant): found
+        for job, found in zip(todo, runs.run_all(made, todo, at_once=at_once), strict=True)
+    }
     for (name, variant), found in results.items():
         (output / f"{name}.{variant}.json").write_text(json.dumps(found, indent=1) + "\n")
     from cwndlab import plot  # takes a second to import
@@ -51,9 +52,7 @@ def run(made: Images, output: Path, *, at_once: int, search: bool) -> None:
     for name in CELLS:
         plot.picture([results[name, variant] for variant in SHOWN], output / f"{name}.png")
     print_table(results)
-    runs.output.print(
-        f"Results and pictures: {output}/ (wall time {time.monotonic() - begun:.0f} s)"
-    )
+    runs.output.print(f"Results and pictures: {output}/ (wall time {time.monotonic() - begun:.0f} s)")
 
 
 def print_table(results: dict[tuple[str, str], dict]) -> None:

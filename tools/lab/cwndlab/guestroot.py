@@ -24,10 +24,10 @@ SUITES = (
     ("http://security.debian.org/debian-security", "trixie-security"),
 )
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-PACKAGES = (
-    "base-files bash coreutils dash libc-bin util-linux mount kmod procps iproute2 ethtool "
-    "open-iscsi fio python3 python3-rtslib-fb sg3-utils udev linux-sysctl-defaults"
-).split()
+PACKAGES = [
+    *("base-files", "bash", "coreutils", "dash", "libc-bin", "util-linux", "mount", "kmod", "procps", "udev"),
+    *("iproute2", "ethtool", "linux-sysctl-defaults", "open-iscsi", "sg3-utils", "fio", "python3", "python3-rtslib-fb"),
+]
 # Raise it when what is done to the unpacked tree below changes.
 LAYOUT = 3
 LISTS_MAX_AGE_S = 24 * 3600

@@ -67,7 +67,7 @@ def search(
     def attempt(points: list[Static]) -> list[Static]:
         new = {key: p for p in points if (key := json.dumps(p.model_dump())) not in tried}
         results = measure([scenario.model_copy(update={"static": point}) for point in new.values()])
-        tried.update(zip(new, results))
+        tried.update(zip(new, results, strict=True))
         best = sorted(tried, key=lambda key: -tried[key]["throughput_bytes_per_s"])[:SURVIVORS]
         return [Static(**json.loads(key)) for key in best]
 

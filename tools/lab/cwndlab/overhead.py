@@ -40,5 +40,10 @@ def run(unpatched: Images, patched: Images, rounds: int) -> None:
     table = Table("kernel", "median, MB/s", "to unpatched", "smallest", "largest")
     for kind, found in rates.items():
         median = statistics.median(found)
-        table.add_row(kind, *(f"{r / 1e6:.1f}" for r in (median,)), f"{100 * (median / base - 1):+.1f} %", *(f"{r / 1e6:.1f}" for r in (min(found), max(found))))
+        table.add_row(
+            kind,
+            *(f"{r / 1e6:.1f}" for r in (median,)),
+            f"{100 * (median / base - 1):+.1f} %",
+            *(f"{r / 1e6:.1f}" for r in (min(found), max(found))),
+        )
     runs.output.print(table)

@@ -8,7 +8,14 @@ from matplotlib.figure import Figure
 from cwndlab.result import rate_bytes_per_s
 
 WINDOW_S = 0.5
-COLOURS = {"stock": "tab:gray", "static": "tab:blue", "bbr": "tab:purple", "rwnd": "tab:brown", "feedback": "tab:red", "oracle": "tab:green"}
+COLOURS = {
+    "stock": "tab:gray",
+    "static": "tab:blue",
+    "bbr": "tab:purple",
+    "rwnd": "tab:brown",
+    "feedback": "tab:red",
+    "oracle": "tab:green",
+}
 
 
 def picture(results: list[dict], path: Path) -> None:

@@ -30,9 +30,10 @@ def rate_bytes_per_s(t_s: list[float], read_bytes: list[int], from_s: float, to_
 def time_to_90_s(t_s: list[float], read_bytes: list[int], steady_bytes_per_s: float) -> float | None:
     """First moment at which the last RATE_WINDOW_S ran at 90 % of the steady rate."""
     for now_s in t_s:
-        if now_s >= RATE_WINDOW_S:
-            if rate_bytes_per_s(t_s, read_bytes, now_s - RATE_WINDOW_S, now_s) >= 0.9 * steady_bytes_per_s:
-                return now_s
+        if now_s < RATE_WINDOW_S:
+            continue
+        if rate_bytes_per_s(t_s, read_bytes, now_s - RATE_WINDOW_S, now_s) >= 0.9 * steady_bytes_per_s:
+            return now_s
     return None
 
 
@@ -47,7 +48,11 @@ def _fio(jobs: list[dict], direction: str) -> dict[str, Any]:
         "iops": sum(figure["total_ios"] for figure in figures) / runtime_s if runtime_s else 0,
         "errors": sum(job["error"] for job in jobs),
         "clat_us": [
-            {p.rstrip("0").rstrip("."): ns / 1000 for p, ns in figure["clat_ns"].get("percentile", {}).items() if p in PERCENTILES}
+            {
+                p.rstrip("0").rstrip("."): ns / 1000
+                for p, ns in figure["clat_ns"].get("percentile", {}).items()
+                if p in PERCENTILES
+            }
             for figure in figures
         ],
     }

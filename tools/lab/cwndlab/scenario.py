@@ -77,7 +77,8 @@ class Net(Section):
             raise ValueError("give one of queue_bdp and queue_kb")
         if self.queue_bytes < 2 * PACKET_BYTES:
             raise ValueError(
-                f"the queue holds {self.queue_bytes} bytes; queue_bdp or queue_kb must allow two packets, {2 * PACKET_BYTES}"
+                f"the queue holds {self.queue_bytes} bytes; "
+                f"queue_bdp or queue_kb must allow two packets, {2 * PACKET_BYTES}"
             )
         if self.access_mbit is not None and self.access_mbit < self.rate_mbit:
             raise ValueError(f"access_mbit must not be below rate_mbit, {self.rate_mbit:g}")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The variants of a run: what each sets on top of Debian's defaults.
 
-    stock     nothing: open-iscsi's, LIO's and the kernel's defaults
-    static    the product's sysctl.d and iscsid lines, and the numbers under [static]; no daemon
-    bbr       static, with BBR on the target
-    rwnd      static, with the advertised window clamped to initiator.window_kb (default: one BDP)
-    feedback  the product's sysctl.d and iscsid lines, and iscsi-cwndd
+stock     nothing: open-iscsi's, LIO's and the kernel's defaults
+static    the product's sysctl.d and iscsid lines, and the numbers under [static]; no daemon
+bbr       static, with BBR on the target
+rwnd      static, with the advertised window clamped to initiator.window_kb (default: one BDP)
+feedback  the product's sysctl.d and iscsid lines, and iscsi-cwndd
 """
 
 from typing import Any
@@ -25,7 +25,9 @@ def config_lines(*names: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def plan(scenario: Scenario, variant: str, *, monitor: bool, shell: bool = False, unlimited: bool = False) -> dict[str, Any]:
+def plan(
+    scenario: Scenario, variant: str, *, monitor: bool, shell: bool = False, unlimited: bool = False
+) -> dict[str, Any]:
     """What the guest is to do, as guest/main.py reads it."""
     values = scenario.resolved()
     sysctl: dict[str, list[str]] = {"initiator": [], "target": []}

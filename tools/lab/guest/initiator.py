@@ -61,9 +61,7 @@ def apply_static(disk: str, static: dict) -> None:
 def settings(iqn: str, disks: list[str]) -> dict:
     """What is in force: the node record and each disk's limits, read back."""
     record = dict(
-        line.split(" = ", 1)
-        for line in run("iscsiadm", "-m", "node", "-T", iqn).splitlines()
-        if " = " in line
+        line.split(" = ", 1) for line in run("iscsiadm", "-m", "node", "-T", iqn).splitlines() if " = " in line
     )
     found = {"record": {name: record.get(name) for name in RECORD}, "disks": {}}
     for disk in disks:

@@ -48,7 +48,9 @@ def _machine(machine: str, port: str, network: str) -> None:
     home = "1" if machine == "initiator" else machine  # the initial namespace is that of process 1
     _batch("ip", "router", [f"link add {port} type veth peer name eth0 netns {home}"])
     _batch("ip", "router", [f"addr add {network}.1/24 dev {port}", f"link set {port} up"])
-    _batch("ip", machine, [f"addr add {network}.2/24 dev eth0", "link set eth0 up", f"route add default via {network}.1"])
+    _batch(
+        "ip", machine, [f"addr add {network}.2/24 dev eth0", "link set eth0 up", f"route add default via {network}.1"]
+    )
 
 
 def _card(machine: str, access_mbit: float, qdisc: str) -> None:
@@ -140,7 +142,9 @@ def mib(netns: str) -> dict[str, int]:
     """The namespace's TCP and IP counters, all of /proc/net/snmp and netstat."""
     text = run(*within(netns, "cat", "/proc/net/snmp", "/proc/net/netstat"))
     counters, lines = {}, text.splitlines()
-    for names, values in zip(lines[::2], lines[1::2]):
+    for names, values in zip(lines[::2], lines[1::2], strict=True):
         group, *keys = names.split()
-        counters.update({group.rstrip(":") + key: int(value) for key, value in zip(keys, values.split()[1:])})
+        counters.update(
+            {group.rstrip(":") + key: int(value) for key, value in zip(keys, values.split()[1:], strict=True)}
+        )
     return counters

@@ -42,6 +42,5 @@ def settings(iqn: str) -> dict:
     """The portal group's attributes and parameters as the kernel has them."""
     group = CONFIGFS / "iscsi" / iqn / "tpgt_1"
     return {
-        kind: {f.name: f.read_text().strip() for f in sorted((group / kind).iterdir())}
-        for kind in ("attrib", "param")
+        kind: {f.name: f.read_text().strip() for f in sorted((group / kind).iterdir())} for kind in ("attrib", "param")
     }

@@ -43,7 +43,7 @@ RUNS = {
 @pytest.fixture(scope="module")
 def results():
     jobs = [Job(scenario, load(scenario, settings), variant) for scenario, variant, settings in RUNS.values()]
-    return dict(zip(RUNS, run_all(images.build(print), jobs, at_once=default_jobs())))
+    return dict(zip(RUNS, run_all(images.build(print), jobs, at_once=default_jobs()), strict=True))
 
 
 def without_wall(result):
