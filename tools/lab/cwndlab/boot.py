@@ -80,7 +80,7 @@ def _own_cpu(slot: int) -> Iterator[int]:
     cpus = sorted(os.sched_getaffinity(0))
     with contextlib.ExitStack() as held:
         for cpu in cpus:
-            lock = open(cache() / f"cpu{cpu}.lock", "w")
+            lock = open(cache() / f"cpu{cpu}.lock", "w")  # noqa: SIM115 (held while the guest runs)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
