@@ -155,6 +155,9 @@ mod tests {
             Ok(())
         }
 
+        fn run_queue(&self, _: &Disk) -> io::Result<()> {
+            unreachable!()
+        }
         fn available_bytes(&self) -> u64 {
             0
         }

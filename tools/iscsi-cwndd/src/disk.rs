@@ -27,6 +27,8 @@ pub struct TunedDisk {
     asked: Knobs<Option<u32>>,
     /// A write to `max_sectors_kb` is under way, and waits for what is in flight.
     pub freezing: bool,
+    /// The kernel could be told to use a greater depth at once: it has debugfs, and is not locked down.
+    prompt: bool,
     reads: Option<Reads>,
     /// When a read was last seen in flight or completed.
     read_seen_us: Option<u64>,
@@ -43,6 +45,7 @@ impl TunedDisk {
             left_alone: Knobs::default(),
             asked: Knobs::default(),
             freezing: false,
+            prompt: true,
             reads: None,
             read_seen_us: None,
         };
@@ -78,6 +81,7 @@ impl TunedDisk {
             reading,
             request_bytes: self.in_force.max_sectors_kb.saturating_mul(1024),
             changing: self.freezing,
+            prompt: self.prompt,
             max_request_bytes: self.disk.max_request_bytes,
             max_depth: self.disk.max_depth,
         }
@@ -140,8 +144,12 @@ impl TunedDisk {
         }
         for (knob, value) in changes {
             self.log_change(knob, value, reason, log);
+            let deeper = knob == Knob::QueueDepth && value > self.in_force.queue_depth;
             let result = restore::set(host, &self.disk, knob, value);
             self.was_set(store, knob, value, result);
+            if deeper && self.prompt {
+                self.run_queue(host);
+            }
         }
         None
     }
@@ -160,6 +168,13 @@ impl TunedDisk {
         }
         if let Ok(found) = Knobs::try_new(|knob| host.get(&self.disk, knob)) {
             (self.in_force, self.asked) = (found, Knobs::default());
+        }
+    }
+
+    fn run_queue(&mut self, host: &dyn Host) {
+        if let Err(error) = host.run_queue(&self.disk) {
+            log::info!("{}: a greater depth waits for the next completion: debugfs: {error}", self.disk.name);
+            self.prompt = false;
         }
     }
 

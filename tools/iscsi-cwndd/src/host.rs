@@ -132,6 +132,9 @@ pub trait Host: Send + Sync {
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32>;
     /// For [`Knob::MaxSectorsKb`] this blocks until all that is in flight has come back.
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()>;
+    /// Has a greater depth used at once. By itself the kernel looks for room in the queue when a request completes, and
+    /// with a mostly empty pipe the next one is most of a round trip away.
+    fn run_queue(&self, disk: &Disk) -> io::Result<()>;
     /// Memory that can be had without swapping.
     fn available_bytes(&self) -> u64;
     /// The page as the target sent it. Blocks for a round trip and for the data asked for before.

@@ -26,6 +26,15 @@ fn a_reading_disk_is_tuned_and_put_back_at_the_end() {
 }
 
 #[test]
+fn a_disk_is_tuned_without_debugfs_and_it_is_said_once() {
+    let mut lab = Lab::new();
+    lab.sim.state().debugfs = false;
+    lab.run(3, &["sda"]);
+    assert_ne!(lab.knobs("sda").queue_depth, STOCK.queue_depth);
+    assert_eq!(logged("sda: a greater depth waits for the next completion: debugfs: entity not found"), 1);
+}
+
+#[test]
 fn originals_are_saved_before_the_first_change() {
     let mut lab = Lab::new();
     lab.sim.state().on_write = Some(|_, state_dir| {

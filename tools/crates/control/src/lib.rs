@@ -58,6 +58,8 @@ pub struct DiskState {
     /// The request size in force (`max_sectors_kb`), and whether another one is being set, which drains the queue.
     pub request_bytes: u32,
     pub changing: bool,
+    /// A greater depth is used at once; otherwise when the next request completes.
+    pub prompt: bool,
     /// `max_hw_sectors_kb`, the upper bound of the request size.
     pub max_request_bytes: u32,
     /// The upper bound of `device/queue_depth` (the host's `can_queue`).

@@ -26,6 +26,8 @@ const REQUESTS_PER_BDP: u64 = 60;
 /// the last is still being received.
 const REST_REQUESTS: u64 = 2;
 const SLACK_REQUESTS: u64 = 2;
+/// Requests let through in one go: a train that shows the bottleneck's rate, and no more than a short queue holds.
+const LUMP_REQUESTS: u64 = 4;
 /// Reads over which a disk's mean request is taken.
 const MEAN_READS: u64 = 16;
 /// Least depth for a disk whose requests are small: open-iscsi's default. What it costs in bytes is little.
@@ -97,7 +99,11 @@ pub struct Notify {
     path: PathState,
     /// By the input's order of disks.
     readers: Vec<Reader>,
+    /// W, and what of it is let through so far.
     window_bytes: u64,
+    filled_bytes: u64,
+    /// Allowed by C and the clock, and not yet let through.
+    pending_bytes: u64,
     /// The request size in force, and the one asked for.
     request_bytes: u32,
     wanted_request_bytes: u32,
@@ -128,6 +134,8 @@ impl Notify {
             path: PathState::default(),
             readers: Vec::new(),
             window_bytes: 0,
+            filled_bytes: 0,
+            pending_bytes: 0,
             request_bytes: 0,
             wanted_request_bytes: 0,
             capacity: 0,
@@ -150,6 +158,7 @@ impl Notify {
         self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.wanted_request_bytes = self.request_bytes;
         self.window_bytes = REST_REQUESTS * self.request();
+        self.filled_bytes = self.window_bytes;
         self.meter.clear();
         self.enter(Phase::Rest, "nothing reads".into());
     }
@@ -222,17 +231,17 @@ impl Notify {
     }
 
     fn start(&mut self, input: &Input<'_>, congested: bool) {
-        self.windows.push_back((input.now_us, self.window_bytes));
+        self.windows.push_back((input.now_us, self.filled_bytes));
         if self.windows.len() > WINDOWS {
             self.windows.pop_front();
         }
-        let delta_us = input.now_us - self.last_tick_us;
         let done = self.meter.latest_bytes();
         let asked = self.asked_bytes(input);
         if input.disks.iter().any(|d| d.changing) && asked < self.window_bytes / 2 {
             // The last of the drain: what comes next has another size, and comes from an empty pipe.
             self.meter.clear();
             self.window_bytes = SLACK_REQUESTS * u64::from(self.wanted_request_bytes);
+            self.filled_bytes = self.window_bytes;
             return;
         }
         if let Some(train) = self.meter.train(self.request(), self.rtt_us() / 4) {
@@ -249,13 +258,13 @@ impl Notify {
         }
         let known = self.capacity > 0;
         let goal = if known { self.window_for(self.capacity) } else { self.bound() };
-        let fill = if known { carried(self.capacity, delta_us).saturating_sub(done) } else { done };
         // Each acknowledged byte lets slow start send two; more than cwnd would only wait at the target, and leave in
         // bursts.
         self.cwnd_bytes =
             if input.path.is_some() { self.path_cwnd_bytes() } else { self.cwnd_bytes.saturating_add(done) };
         let reach = self.cwnd_bytes.max(SLACK_REQUESTS * self.request());
-        self.window_bytes = (self.window_bytes + fill).min(reach).min(goal);
+        self.window_bytes = reach.min(goal);
+        self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
         if input.path.is_some() {
@@ -272,11 +281,31 @@ impl Notify {
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", lost_at / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
-        } else if known && self.window_bytes >= goal && self.wanted_request_bytes == self.request_bytes {
+        } else if known && self.filled_bytes >= goal && self.wanted_request_bytes == self.request_bytes {
             let full_us = *self.full_us.get_or_insert(input.now_us);
             if input.now_us - full_us > SETTLE_TRIPS * self.rtt_us() {
                 self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
             }
+        }
+    }
+
+    /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
+    /// let through anew when they come back. Before C is known each completed byte lets two through.
+    fn fill(&mut self, input: &Input<'_>) {
+        let done = self.meter.latest_bytes();
+        let lump = LUMP_REQUESTS * self.request();
+        // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
+        let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
+        let used = if prompt { self.asked_bytes(input).saturating_add(lump) } else { u64::MAX };
+        let unused = self.filled_bytes.saturating_sub(used);
+        self.filled_bytes = (self.filled_bytes - unused).min(self.window_bytes);
+        self.pending_bytes += match self.capacity {
+            0 => done,
+            rate => carried(rate, input.now_us - self.last_tick_us).saturating_sub(done),
+        };
+        if self.capacity == 0 || self.pending_bytes >= lump || self.filled_bytes + lump > self.window_bytes {
+            self.filled_bytes = (self.filled_bytes + self.pending_bytes).min(self.window_bytes);
+            self.pending_bytes = 0;
         }
     }
 
@@ -385,14 +414,14 @@ impl Notify {
         let depth = |(i, disk): (usize, &DiskState)| {
             let command_bytes = self.readers.get(i).map_or(self.request(), |r| r.command_bytes(self.request()));
             let least = if command_bytes < self.request() / 2 { SMALL_DEPTH } else { 1 };
-            let commands = self.window_bytes.div_ceil(command_bytes).div_ceil(reading).max(least);
+            let commands = self.filled_bytes.div_ceil(command_bytes).div_ceil(reading).max(least);
             commands.clamp(1, disk.max_depth.clamp(1, self.limits.max_commands).into()) as u32
         };
         let expected = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         Output {
             phase: self.phase.name(),
             limit: self.limit(input),
-            window_bytes: self.window_bytes,
+            window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
             depths: input.disks.iter().enumerate().map(depth).collect(),
             read_ahead_bytes: (expected + expected / 4).clamp(1 << 20, self.limits.max_read_ahead_bytes),
@@ -434,7 +463,8 @@ impl Strategy for Notify {
             }
             Phase::Cruise => {
                 self.cruise(input, congested);
-                self.rtt_us().max(10_000)
+                self.fill(input);
+                if self.filled_bytes < self.window_bytes { self.fine_us() } else { (self.rtt_us() / 4).max(10_000) }
             }
         };
         self.fit_request(input.now_us);

@@ -49,14 +49,15 @@ fn any_path() -> impl Strategy<Value = PathState> {
 }
 
 fn any_disk() -> impl Strategy<Value = DiskState> {
-    (any::<u64>(), any::<u32>(), any::<[bool; 2]>(), any::<[u32; 2]>()).prop_map(
-        |(read_bytes, in_flight, [reading, changing], [max_depth, request_bytes])| DiskState {
+    (any::<u64>(), any::<u32>(), any::<[bool; 3]>(), any::<[u32; 2]>()).prop_map(
+        |(read_bytes, in_flight, [reading, changing, prompt], [max_depth, request_bytes])| DiskState {
             read_bytes: read_bytes >> 8,
             read_ios: read_bytes >> 20,
             in_flight,
             reading,
             request_bytes,
             changing,
+            prompt,
             max_request_bytes: 16 << 20,
             max_depth,
         },

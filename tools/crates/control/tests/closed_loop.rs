@@ -36,7 +36,13 @@ impl Path {
         let queue_limit = (bdp * self.queue_bdp).max(20.0 * MSS);
         let half_steps = (self.rtt_us / 2 / STEP_US).max(1) as usize;
 
-        let mut disk = DiskState { reading: true, max_request_bytes: 16 << 20, max_depth: 128, ..Default::default() };
+        let mut disk = DiskState {
+            reading: true,
+            prompt: true,
+            max_request_bytes: 16 << 20,
+            max_depth: 128,
+            ..Default::default()
+        };
         let mut path = PathState {
             mss_bytes: 1448,
             snd_cwnd_pkts: 10,

@@ -21,6 +21,8 @@ pub struct State {
     pub answer: Option<Vec<u8>>,
     pub asked: u32,
     pub available_bytes: u64,
+    /// Whether the kernel has debugfs.
+    pub debugfs: bool,
     /// What the kernel takes at most, whatever it says.
     pub max_sectors_kb: u32,
     /// Every write, in order.
@@ -50,6 +52,7 @@ impl Sim {
             answer: Some(page().encode()),
             asked: 0,
             available_bytes: 1 << 30,
+            debugfs: true,
             max_sectors_kb: u32::MAX,
             writes: Vec::new(),
             on_write: None,
@@ -144,6 +147,10 @@ impl Host for Sim {
             knobs.read_ahead_kb = knobs.read_ahead_kb.max(KERNEL_READ_AHEAD_KB);
         }
         Ok(())
+    }
+
+    fn run_queue(&self, _: &Disk) -> io::Result<()> {
+        self.state().debugfs.then_some(()).ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn available_bytes(&self) -> u64 {

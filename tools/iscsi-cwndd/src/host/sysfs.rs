@@ -95,6 +95,10 @@ impl Host for Sysfs {
         fs::write(knob_path(disk, knob), value.to_string())
     }
 
+    fn run_queue(&self, disk: &Disk) -> io::Result<()> {
+        fs::write(self.root.join("kernel/debug/block").join(&disk.name).join("state"), "run")
+    }
+
     fn available_bytes(&self) -> u64 {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
