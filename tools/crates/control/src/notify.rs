@@ -22,11 +22,10 @@ use crate::{DiskState, Input, Limits, Output, PathState, Strategy};
 const ASSUMED_RATE: u64 = 125_000_000;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 60;
-/// Requests asked for at rest and beyond the bandwidth-delay product in motion: one is on its way to the target while
-/// the last is still being received.
-const REST_REQUESTS: u64 = 2;
+/// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
+/// received.
 const SLACK_REQUESTS: u64 = 2;
-/// Requests let through in one go: a train that shows the bottleneck's rate, and no more than a short queue holds.
+/// Requests let through in one go, and at rest: a train that shows the bottleneck's rate, and no more than a short queue holds.
 const LUMP_REQUESTS: u64 = 4;
 /// Reads over which a disk's mean request is taken.
 const MEAN_READS: u64 = 16;
@@ -157,7 +156,7 @@ impl Notify {
     fn rest_settings(&mut self) {
         self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.wanted_request_bytes = self.request_bytes;
-        self.window_bytes = REST_REQUESTS * self.request();
+        self.window_bytes = LUMP_REQUESTS * self.request();
         self.filled_bytes = self.window_bytes;
         self.meter.clear();
         self.enter(Phase::Rest, "nothing reads".into());
@@ -262,7 +261,7 @@ impl Notify {
         // bursts.
         self.cwnd_bytes =
             if input.path.is_some() { self.path_cwnd_bytes() } else { self.cwnd_bytes.saturating_add(done) };
-        let reach = self.cwnd_bytes.max(SLACK_REQUESTS * self.request());
+        let reach = self.cwnd_bytes.max(LUMP_REQUESTS * self.request());
         self.window_bytes = reach.min(goal);
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
@@ -328,7 +327,7 @@ impl Notify {
         let rate = self.meter.average(RATE_TRIPS * self.rtt_us());
         if congested && standing_us > self.queue_low_us() {
             let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
-            self.window_bytes = self.window_bytes.min(lost_at.max(REST_REQUESTS * self.request()));
+            self.window_bytes = self.window_bytes.min(lost_at.max(SLACK_REQUESTS * self.request()));
             self.reason = format!("loss at {} kB", lost_at / 1000);
         } else if standing_us > self.queue_high_us() {
             // The link is busy all the time: what arrives is what it carries.
