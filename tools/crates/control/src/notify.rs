@@ -26,7 +26,7 @@ const REQUESTS_PER_BDP: u64 = 60;
 /// received.
 const SLACK_REQUESTS: u64 = 2;
 /// Requests let through in one go, and at rest: a train that shows the bottleneck's rate, and no more than a short queue holds.
-const LUMP_REQUESTS: u64 = 4;
+const LUMP_REQUESTS: u64 = 3;
 /// Reads over which a disk's mean request is taken.
 const MEAN_READS: u64 = 16;
 /// Least depth for a disk whose requests are small: open-iscsi's default. What it costs in bytes is little.
@@ -35,10 +35,14 @@ const SMALL_DEPTH: u64 = 32;
 const SETTLE_TRIPS: u64 = 2;
 /// Round trips over which the rate is taken once the start is over: whole requests make a shorter one uneven.
 const RATE_TRIPS: u64 = 4;
-/// Ticks of the start remembered: two round trips at the finest tick.
-const WINDOWS: usize = 128;
+/// Ticks of the start remembered: more than two round trips.
+const WINDOWS: usize = 256;
 /// Round trips from a change of W to a page that shows what came of it.
 const ANSWER_TRIPS: u64 = 2;
+/// Round trips in which W does not grow: after a loss, whose recovery looks like an idle pipe, and after one above the
+/// model, which was the threshold.
+const RECOVERY_TRIPS: u64 = 8;
+const THRESHOLD_TRIPS: u64 = 100;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
 /// Round-trip time before any is known.
@@ -64,7 +68,7 @@ impl Phase {
 }
 
 /// One disk's latest requests: W counts bytes, and a disk may be read in pieces smaller than the request size.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Reader {
     bytes: u64,
     ios: u64,
@@ -72,14 +76,18 @@ struct Reader {
 }
 
 impl Reader {
+    fn new(disk: &DiskState) -> Self {
+        Self { bytes: disk.read_bytes, ios: disk.read_ios, mean_bytes: 0 }
+    }
+
     fn look(&mut self, disk: &DiskState) {
         let (Some(bytes), Some(ios)) = (disk.read_bytes.checked_sub(self.bytes), disk.read_ios.checked_sub(self.ios))
         else {
-            *self = Self::default();
+            *self = Self::new(disk);
             return;
         };
         if ios >= MEAN_READS {
-            *self = Self { bytes: disk.read_bytes, ios: disk.read_ios, mean_bytes: bytes / ios };
+            *self = Self { mean_bytes: bytes / ios, ..Self::new(disk) };
         }
     }
 
@@ -87,6 +95,16 @@ impl Reader {
     fn command_bytes(&self, request_bytes: u64) -> u64 {
         if self.mean_bytes == 0 { request_bytes } else { self.mean_bytes.clamp(512, request_bytes.max(512)) }
     }
+}
+
+/// The latest cut for a standing queue: to be undone if the queue turns out not to be this session's.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    queue_us: u64,
+    /// What it should have emptied.
+    emptied_us: u64,
+    window_bytes: u64,
+    capacity: u64,
 }
 
 /// The strategy's whole state.
@@ -101,8 +119,10 @@ pub struct Notify {
     /// W, and what of it is let through so far.
     window_bytes: u64,
     filled_bytes: u64,
+    /// When something last arrived, or the pipe was not full.
+    moving_us: u64,
     /// Allowed by C and the clock, and not yet let through.
-    pending_bytes: u64,
+    pending_bytes: i64,
     /// The request size in force, and the one asked for.
     request_bytes: u32,
     wanted_request_bytes: u32,
@@ -112,8 +132,16 @@ pub struct Notify {
     idle_queue_trips: u32,
     queued_trips: u32,
     last_queue_us: u64,
+    cut: Option<Cut>,
+    /// The least round-trip time since a queue was found not to be this session's; 0 before that.
+    floor_us: u64,
+    /// A loss was told of, and not yet answered.
+    congested: bool,
+    quiet_until_us: u64,
     /// TCP's cwnd by the latest page and what has arrived since.
     cwnd_bytes: u64,
+    /// The most that arrived in the start, over two round trips: what a hole held back comes within that.
+    best_rate: u64,
     /// (time in us, W) of the start's latest ticks.
     windows: VecDeque<(u64, u64)>,
     /// Since when W has been what the trains ask for.
@@ -134,6 +162,7 @@ impl Notify {
             readers: Vec::new(),
             window_bytes: 0,
             filled_bytes: 0,
+            moving_us: 0,
             pending_bytes: 0,
             request_bytes: 0,
             wanted_request_bytes: 0,
@@ -141,7 +170,12 @@ impl Notify {
             idle_queue_trips: 0,
             queued_trips: 0,
             last_queue_us: 0,
+            cut: None,
+            floor_us: 0,
+            congested: false,
+            quiet_until_us: 0,
             cwnd_bytes: 0,
+            best_rate: 0,
             windows: VecDeque::new(),
             full_us: None,
             request_changed_us: 0,
@@ -156,16 +190,18 @@ impl Notify {
     fn rest_settings(&mut self) {
         self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.wanted_request_bytes = self.request_bytes;
-        self.window_bytes = LUMP_REQUESTS * self.request();
+        self.window_bytes = (LUMP_REQUESTS * self.request()).min(self.bound());
         self.filled_bytes = self.window_bytes;
         self.meter.clear();
+        self.congested = false;
         self.enter(Phase::Rest, "nothing reads".into());
     }
 
+    /// The round-trip time of the path without a queue that this session could empty.
     fn rtt_us(&self) -> u64 {
         match self.path.min_rtt_us {
             0 | u32::MAX => ASSUMED_RTT_US,
-            us => u64::from(us).min(MAX_RTT_US),
+            us => u64::from(us).max(self.floor_us).min(MAX_RTT_US),
         }
     }
 
@@ -190,20 +226,20 @@ impl Notify {
         self.limits.max_window_bytes.min(u64::from(self.limits.max_commands) * self.request())
     }
 
-    /// Finest look at the counters that is worth while: a fiftieth of a round trip, and no load on the machine.
+    /// Finest look at the counters that is worth while: a hundredth of a round trip, and no load on the machine.
     fn fine_us(&self) -> u64 {
-        (self.rtt_us() / 50).clamp(1_000, 5_000)
+        (self.rtt_us() / 100).clamp(1_000, 5_000)
     }
 
-    fn note(&mut self, path: PathState) -> bool {
-        let congested =
+    fn note(&mut self, path: PathState) {
+        self.congested |=
             path.recovery != self.path.recovery || path.loss != self.path.loss || path.cwr_ecn != self.path.cwr_ecn;
+        self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
-        congested
     }
 
     fn queue_us(&self) -> u64 {
-        u64::from(self.path.srtt_us.saturating_sub(self.path.min_rtt_us))
+        u64::from(self.path.srtt_us).saturating_sub(self.rtt_us())
     }
 
     /// The time the bottleneck takes for one request.
@@ -223,37 +259,32 @@ impl Notify {
 
     fn enter(&mut self, phase: Phase, reason: String) {
         self.phase = phase;
+        self.best_rate = 0;
         self.full_us = None;
         self.windows.clear();
-        (self.idle_queue_trips, self.queued_trips) = (0, 0);
+        (self.idle_queue_trips, self.queued_trips, self.cut) = (0, 0, None);
         self.reason = reason;
     }
 
-    fn start(&mut self, input: &Input<'_>, congested: bool) {
+    fn start(&mut self, input: &Input<'_>) {
         self.windows.push_back((input.now_us, self.filled_bytes));
         if self.windows.len() > WINDOWS {
             self.windows.pop_front();
         }
         let done = self.meter.latest_bytes();
         let asked = self.asked_bytes(input);
-        if input.disks.iter().any(|d| d.changing) && asked < self.window_bytes / 2 {
+        if changing(input) && asked < self.window_bytes / 2 {
             // The last of the drain: what comes next has another size, and comes from an empty pipe.
             self.meter.clear();
-            self.window_bytes = SLACK_REQUESTS * u64::from(self.wanted_request_bytes);
+            self.window_bytes = (SLACK_REQUESTS * u64::from(self.wanted_request_bytes)).min(self.bound());
             self.filled_bytes = self.window_bytes;
             return;
         }
-        if let Some(train) = self.meter.train(self.request(), self.rtt_us() / 4) {
-            // In a pipe that is half full, nothing pauses this long but a hole in TCP's sequence; what it held back then
-            // comes at any rate.
-            let held_back =
-                train.paused_us > self.rtt_us() / 4 * 3 && 2 * self.window_bytes > self.window_for(self.capacity);
-            if !held_back && train.rate > self.capacity {
-                if train.rate > self.capacity + self.capacity / 16 {
-                    self.full_us = None;
-                }
-                self.capacity = train.rate;
-            }
+        self.best_rate = self.best_rate.max(self.meter.average(2 * self.rtt_us()).unwrap_or(0));
+        let train = self.meter.train(self.request(), self.rtt_us() / 4).unwrap_or(0);
+        if train > self.capacity {
+            self.full_us = None;
+            self.capacity = train;
         }
         let known = self.capacity > 0;
         let goal = if known { self.window_for(self.capacity) } else { self.bound() };
@@ -269,23 +300,41 @@ impl Notify {
         if input.path.is_some() {
             self.queued_trips = if known && self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
         }
-        if congested {
+        if std::mem::take(&mut self.congested) {
             // The path did not hold what was in flight when the lost packets were sent: one round trip before the
             // loss was noticed, and that was half of one before the page came.
             let sent_us = input.now_us.saturating_sub(self.rtt_us() / 2 * 3);
             let then = self.windows.iter().rev().find(|&&(t, _)| t <= sent_us).or(self.windows.front());
-            let lost_at = then.map_or(self.window_bytes, |&(_, w)| w);
-            self.capacity = self.capacity.min(per_second(lost_at, self.rtt_us()));
+            let lost_at = then.map_or(self.filled_bytes, |&(_, w)| w);
+            if known && 2 * lost_at < goal {
+                return; // It holds more than that: the loss is the path's own.
+            }
+            self.quiet_until_us = input.now_us + RECOVERY_TRIPS * self.rtt_us();
+            let most = self.best_rate + self.best_rate / 16;
+            self.capacity = self.capacity.min(per_second(lost_at, self.rtt_us())).min(most);
             self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", lost_at / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
-        } else if known && self.filled_bytes >= goal && self.wanted_request_bytes == self.request_bytes {
+        } else if known && self.filled_bytes >= goal && !changing(input) {
             let full_us = *self.full_us.get_or_insert(input.now_us);
             if input.now_us - full_us > SETTLE_TRIPS * self.rtt_us() {
-                self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
+                if self.idle(input, self.queue_us(), self.meter.average(self.rtt_us())) {
+                    // The trains were no faster than they were asked for.
+                    self.capacity += self.capacity / 4;
+                    self.full_us = None;
+                } else {
+                    self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
+                }
             }
         }
+    }
+
+    /// W is on the path, all of it, and makes no queue: the path carries more.
+    fn idle(&self, input: &Input<'_>, queue_us: u64, rate: Option<u64>) -> bool {
+        // Bytes asked for that are not on the path. Whole requests account for about one.
+        let waiting = rate.map_or(0, |rate| self.window_bytes.saturating_sub(carried(rate, self.rtt_us())));
+        queue_us < self.queue_low_us() && 2 * waiting < 3 * self.request() && self.asked_in_full(input)
     }
 
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
@@ -298,61 +347,110 @@ impl Notify {
         let used = if prompt { self.asked_bytes(input).saturating_add(lump) } else { u64::MAX };
         let unused = self.filled_bytes.saturating_sub(used);
         self.filled_bytes = (self.filled_bytes - unused).min(self.window_bytes);
-        self.pending_bytes += match self.capacity {
-            0 => done,
-            rate => carried(rate, input.now_us - self.last_tick_us).saturating_sub(done),
-        };
-        if self.capacity == 0 || self.pending_bytes >= lump || self.filled_bytes + lump > self.window_bytes {
-            self.filled_bytes = (self.filled_bytes + self.pending_bytes).min(self.window_bytes);
+        // In a pipe this full nothing pauses this long but a hole in TCP's sequence. What it holds back completes all at
+        // once, and must not be asked for again in one burst.
+        let full = self.capacity > 0 && 4 * self.asked_bytes(input) >= 3 * carried(self.capacity, self.rtt_us());
+        if done > 0 || !full {
+            self.moving_us = input.now_us;
+        }
+        if input.now_us - self.moving_us > self.rtt_us() / 2 {
+            self.filled_bytes = self.filled_bytes.min(lump);
             self.pending_bytes = 0;
+            return;
+        }
+        if self.capacity == 0 {
+            self.filled_bytes = (self.filled_bytes + done).min(self.window_bytes);
+            return;
+        }
+        // A little more than C and than what arrives: where C errs low, F must still reach W to show that.
+        let rate = self.capacity.max(self.meter.average(RATE_TRIPS * self.rtt_us()).unwrap_or(0));
+        let allowed = carried(rate + rate / 16, input.now_us - self.last_tick_us);
+        self.pending_bytes = (self.pending_bytes + allowed as i64 - done as i64).max(-(lump as i64));
+        let pending = self.pending_bytes.max(0) as u64;
+        if pending >= lump || self.filled_bytes + lump > self.window_bytes {
+            self.filled_bytes = (self.filled_bytes + pending).min(self.window_bytes);
+            self.pending_bytes = self.pending_bytes.min(0);
         }
     }
 
-    fn cruise(&mut self, input: &Input<'_>, congested: bool) {
+    fn cruise(&mut self, input: &Input<'_>) {
         // A page tells of a round trip ago, and what it tells is the answer to what was asked for one before.
         let before = self.window_bytes;
         if input.path.is_some() && input.now_us - self.window_changed_us > ANSWER_TRIPS * self.rtt_us() {
-            self.adjust(input, congested);
+            self.adjust(input);
         }
         if self.window_bytes != before {
             self.window_changed_us = input.now_us;
         }
     }
 
-    fn adjust(&mut self, input: &Input<'_>, congested: bool) {
-        // A burst of requests makes a queue for a moment; only what two pages show is standing.
+    fn adjust(&mut self, input: &Input<'_>) {
+        let rtt_us = self.rtt_us();
+        // A burst of requests makes a queue for a moment, or hides one; only what two pages show is standing.
         let queue_us = self.queue_us();
-        let standing_us = queue_us.min(std::mem::replace(&mut self.last_queue_us, queue_us));
+        let before_us = std::mem::replace(&mut self.last_queue_us, queue_us);
+        let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let goal = self.window_for(self.capacity);
-        let rate = self.meter.average(RATE_TRIPS * self.rtt_us());
-        if congested && standing_us > self.queue_low_us() {
-            let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
-            self.window_bytes = self.window_bytes.min(lost_at.max(SLACK_REQUESTS * self.request()));
-            self.reason = format!("loss at {} kB", lost_at / 1000);
-        } else if standing_us > self.queue_high_us() {
+        let rate = self.meter.average(RATE_TRIPS * rtt_us);
+
+        if let Some(cut) = self.cut.take() {
+            if queue_us + cut.emptied_us / 2 > cut.queue_us {
+                // It stayed: the path has become longer, or others fill the queue.
+                self.floor_us = self.path.srtt_us.into();
+                (self.window_bytes, self.capacity) = (cut.window_bytes, cut.capacity);
+                self.last_queue_us = 0;
+                self.reason = format!("a queue of {queue_us} us that is not ours");
+                return;
+            }
+        }
+        if std::mem::take(&mut self.congested) {
+            self.idle_queue_trips = 0;
+            self.quiet_until_us = input.now_us + RECOVERY_TRIPS * rtt_us;
+            if self.window_bytes > goal {
+                self.quiet_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
+                self.reason = format!("loss at {} kB", self.window_bytes / 1000);
+                self.window_bytes = goal;
+                return;
+            }
+            if standing_us > self.queue_low_us() {
+                let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
+                self.window_bytes = self.window_bytes.min(lost_at.max(SLACK_REQUESTS * self.request()));
+                self.reason = format!("loss at {} kB", lost_at / 1000);
+                return;
+            }
+        }
+        if standing_us > self.queue_high_us() {
             // The link is busy all the time: what arrives is what it carries.
-            self.capacity = rate.unwrap_or_else(|| per_second(self.window_bytes, self.path.srtt_us.into()));
+            let (window_bytes, capacity) = (self.window_bytes, self.capacity);
+            self.capacity = rate.unwrap_or_else(|| per_second(window_bytes, self.path.srtt_us.into()));
             self.window_bytes = self.window_for(self.capacity);
+            let emptied_us = window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / self.capacity.max(1);
+            self.cut = (emptied_us > 0).then_some(Cut { queue_us: standing_us, emptied_us, window_bytes, capacity });
             self.last_queue_us = 0;
             self.reason = format!("a queue of {standing_us} us");
-        } else if queue_us < self.queue_low_us() && self.asked_in_full(input) {
-            self.idle_queue_trips += 1;
-            let step = if self.window_bytes < goal {
-                (goal - self.window_bytes) / 2
-            } else {
-                (self.request() << self.idle_queue_trips.min(8)).min(self.window_bytes / 16)
-            };
-            self.window_bytes = (self.window_bytes + step.max(self.request())).min(self.bound());
-            self.capacity = self.capacity.max(rate.unwrap_or(0));
-            self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
-            return;
-        } else if self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 16 * 15) {
-            // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
-            let most = goal.saturating_add(SLACK_REQUESTS * self.request()).min(self.bound());
-            self.window_bytes = (self.window_bytes + self.request()).min(most.max(self.window_bytes));
-            self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
+        } else if input.now_us >= self.quiet_until_us {
+            if self.idle(input, longest_us, rate) {
+                self.idle_queue_trips += 1;
+                let step = if self.window_bytes < goal {
+                    (goal - self.window_bytes) / 2
+                } else {
+                    (self.request() << self.idle_queue_trips.min(8)).min(self.window_bytes / 8)
+                };
+                self.window_bytes = (self.window_bytes + step.max(self.request())).min(self.bound());
+                self.capacity = self.capacity.max(rate.unwrap_or(0));
+                self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
+                return;
+            }
+            if self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 16 * 15) {
+                // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
+                let most = goal.saturating_add(SLACK_REQUESTS * self.request()).min(self.bound());
+                self.window_bytes = (self.window_bytes + self.request()).min(most.max(self.window_bytes));
+                self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
+            }
         }
-        self.idle_queue_trips = 0;
+        if standing_us > self.queue_low_us() {
+            self.idle_queue_trips = 0;
+        }
     }
 
     /// Bytes in flight.
@@ -374,7 +472,8 @@ impl Notify {
 
     /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
     /// for the path; rarely, since each change drains the queue.
-    fn fit_request(&mut self, now_us: u64) {
+    fn fit_request(&mut self, input: &Input<'_>) {
+        let now_us = input.now_us;
         // While starting, the trains still grow: the next round trip may show twice the rate.
         let expected = if self.phase == Phase::Start { 2 * self.capacity } else { self.capacity };
         let best = self.request_for(expected);
@@ -382,14 +481,13 @@ impl Notify {
         let crowded = self.window_for(self.capacity) >= u64::from(self.limits.max_commands) * self.request();
         let request = if crowded {
             best.max(2 * self.request_bytes).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
-        } else if settled && best < self.request_bytes / 2 {
+        } else if settled && best < self.request_bytes / 4 {
             best
         } else {
             self.request_bytes
         };
         let settled_us = if self.phase == Phase::Start { 2 * self.rtt_us() } else { CHANGE_US.max(10 * self.rtt_us()) };
-        let in_force = self.wanted_request_bytes == self.request_bytes;
-        if in_force && request != self.request_bytes && now_us - self.request_changed_us > settled_us {
+        if !changing(input) && request != self.request_bytes && now_us - self.request_changed_us > settled_us {
             self.wanted_request_bytes = request;
             self.request_changed_us = now_us;
             self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, self.capacity / 1000);
@@ -423,12 +521,17 @@ impl Notify {
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
             depths: input.disks.iter().enumerate().map(depth).collect(),
-            read_ahead_bytes: (expected + expected / 4).clamp(1 << 20, self.limits.max_read_ahead_bytes),
+            read_ahead_bytes: (expected + expected / 4).max(1 << 20).min(self.limits.max_read_ahead_bytes),
             next_us,
             page_us: self.rtt_us().max(10_000),
             reason: self.reason.clone(),
         }
     }
+}
+
+/// A request size is being set, which drains the queue.
+fn changing(input: &Input<'_>) -> bool {
+    input.disks.iter().any(|d| d.changing)
 }
 
 impl Strategy for Notify {
@@ -441,32 +544,42 @@ impl Strategy for Notify {
     }
 
     fn tick(&mut self, input: &Input<'_>) -> Output {
-        let congested = input.path.is_some_and(|path| self.note(path));
+        if let Some(path) = input.path {
+            self.note(path);
+        }
         if self.phase == Phase::Rest {
             self.enter(Phase::Start, "a read began".into());
+            self.request_changed_us = input.now_us;
             self.last_tick_us = input.now_us;
         }
         if let Some(disk) = input.disks.iter().find(|d| d.reading && d.request_bytes > 0) {
-            self.request_bytes = disk.request_bytes;
+            if self.request_bytes != disk.request_bytes {
+                // The means and the trains were of requests of the other size.
+                self.request_bytes = disk.request_bytes;
+                self.readers.clear();
+                self.meter.clear();
+            }
             self.window_bytes = self.window_bytes.min(self.bound());
         }
-        self.readers.resize(input.disks.len(), Reader::default());
+        if self.readers.len() != input.disks.len() {
+            self.readers = input.disks.iter().map(Reader::new).collect();
+        }
         for (reader, disk) in self.readers.iter_mut().zip(input.disks) {
             reader.look(disk);
         }
         self.meter.push(input.now_us, input.disks.iter().fold(0u64, |sum, d| sum.saturating_add(d.read_bytes)));
         let wait_us = match self.phase {
             Phase::Rest | Phase::Start => {
-                self.start(input, congested);
+                self.start(input);
                 self.fine_us()
             }
             Phase::Cruise => {
-                self.cruise(input, congested);
+                self.cruise(input);
                 self.fill(input);
                 if self.filled_bytes < self.window_bytes { self.fine_us() } else { (self.rtt_us() / 4).max(10_000) }
             }
         };
-        self.fit_request(input.now_us);
+        self.fit_request(input);
         self.last_tick_us = input.now_us;
         self.output(input, input.now_us + wait_us)
     }

@@ -4,21 +4,12 @@
 use std::collections::VecDeque;
 
 /// Samples kept: at the finest tick more than four round trips' worth.
-const CAPACITY: usize = 512;
+const CAPACITY: usize = 1024;
 
 /// What is believed as a train, and how much of it is looked at.
-const LEAST_TRAIN_PIECES: u64 = 3;
-const LEAST_TRAIN_SAMPLES: usize = 8;
+const LEAST_TRAIN_PIECES: u64 = 4;
+const LEAST_TRAIN_SAMPLES: usize = 5;
 const TRAIN_PIECES: u64 = 16;
-
-/// Pieces that came in one go.
-#[derive(Clone, Copy, Debug)]
-pub struct Train {
-    /// In bytes/s.
-    pub rate: u64,
-    /// How long nothing had come before; `u64::MAX` where that is not known.
-    pub paused_us: u64,
-}
 
 /// A short history of one cumulative byte counter.
 #[derive(Debug, Default)]
@@ -58,31 +49,34 @@ impl Meter {
         Some(per_second(bytes - then_bytes, now_us - then_us))
     }
 
-    /// The latest pieces of `piece_bytes` that came in one go, that is without a pause over `pause_us`: the last
-    /// [`TRAIN_PIECES`] of them; nothing if there were fewer than [`LEAST_TRAIN_PIECES`] or they took fewer than
-    /// [`LEAST_TRAIN_SAMPLES`] samples.
+    /// The rate, in bytes/s, of the latest pieces of `piece_bytes` that came in one go, that is without a pause over
+    /// `pause_us`: the last [`TRAIN_PIECES`] of them; none if there were fewer than [`LEAST_TRAIN_PIECES`] or they took
+    /// fewer than [`LEAST_TRAIN_SAMPLES`] samples.
     ///
     /// Data that crossed the bottleneck back to back arrives at the bottleneck's rate even while the window is too
     /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). What came
-    /// first only starts the clock, at the latest when it was not there yet: the rate errs low.
-    pub fn train(&self, piece_bytes: u64, pause_us: u64) -> Option<Train> {
+    /// first only starts the clock, at the latest when it was not there yet: the rate errs low. A train comes evenly;
+    /// what a hole in TCP's sequence held back comes all at once, and shows no rate.
+    pub fn train(&self, piece_bytes: u64, pause_us: u64) -> Option<u64> {
         let &(now_us, bytes) = self.samples.back()?;
         let newest = self.samples.len() - 1;
-        let mut arrivals = (1..=newest).rev().filter(|&i| self.samples[i].1 > self.samples[i - 1].1);
+        let came = |i: usize| self.samples[i].1 - self.samples[i - 1].1;
+        let mut arrivals = (1..=newest).rev().filter(|&i| came(i) > 0);
         let mut first = arrivals.next()?;
-        let mut paused_us = u64::MAX;
         for i in arrivals {
             let (t, b) = self.samples[i];
-            paused_us = self.samples[first].0 - t;
-            if paused_us > pause_us || bytes - b > TRAIN_PIECES * piece_bytes {
+            if self.samples[first].0 - t > pause_us || bytes - b > TRAIN_PIECES * piece_bytes {
                 break;
             }
             first = i;
         }
         let arrived = bytes - self.samples[first].1;
         let before_us = self.samples[first - 1].0;
-        (arrived >= LEAST_TRAIN_PIECES * piece_bytes && newest - first >= LEAST_TRAIN_SAMPLES)
-            .then(|| Train { rate: per_second(arrived, now_us - before_us), paused_us })
+        let samples = newest - first;
+        let mean = arrived / (samples as u64).max(1);
+        let even = (first + 1..=newest).all(|i| came(i) <= mean + 2 * piece_bytes);
+        (even && arrived >= LEAST_TRAIN_PIECES * piece_bytes && samples >= LEAST_TRAIN_SAMPLES)
+            .then(|| per_second(arrived, now_us - before_us))
     }
 }
 
@@ -122,8 +116,23 @@ mod tests {
                 meter.push(trip * 100_000 + ms * 1_000 + 1, trip * 100_000 + ms * 10_000);
             }
         }
-        let train = meter.train(10_000, 20_000).expect("a train").rate;
+        let train = meter.train(10_000, 20_000).expect("a train");
         assert!((8_500_000..=10_000_000).contains(&train), "{train}");
+    }
+
+    #[test]
+    fn what_a_hole_held_back_is_no_train() {
+        let mut meter = Meter::default();
+        for ms in 0..=10 {
+            meter.push(ms * 1_000 + 1, ms * 10_000);
+        }
+        let train = meter.train(10_000, 20_000).expect("a train");
+        meter.push(20_001, 200_000);
+        assert_eq!(meter.train(10_000, 20_000), None);
+        for ms in 21..=31 {
+            meter.push(ms * 1_000 + 1, ms * 10_000);
+        }
+        assert!(meter.train(10_000, 20_000).expect("a train") <= train * 11 / 10);
     }
 
     #[test]

@@ -5,22 +5,27 @@
 use cwnd_control::{DiskState, Input, Limits, Output, PathState, StrategyName, strategy};
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits {
-    min_request_bytes: 16 << 10,
-    max_request_bytes: 1 << 20,
-    max_commands: 62,
-    max_window_bytes: 32 << 20,
-    max_read_ahead_bytes: 16 << 20,
-};
+/// As the configuration file allows them.
+fn any_limits() -> impl Strategy<Value = Limits> {
+    (12..21u32, 12..21u32, 1..1024u32, (64u64 << 10)..(1 << 30), (128u64 << 10)..(1 << 30)).prop_map(
+        |(a, b, max_commands, max_window_bytes, max_read_ahead_bytes)| Limits {
+            min_request_bytes: 1 << a.min(b),
+            max_request_bytes: 1 << a.max(b),
+            max_commands,
+            max_window_bytes,
+            max_read_ahead_bytes,
+        },
+    )
+}
 
-fn within(out: &Output, disks: &[DiskState]) -> Result<(), TestCaseError> {
-    prop_assert!((LIMITS.min_request_bytes..=LIMITS.max_request_bytes).contains(&out.request_bytes));
+fn within(limits: &Limits, out: &Output, disks: &[DiskState]) -> Result<(), TestCaseError> {
+    prop_assert!((limits.min_request_bytes..=limits.max_request_bytes).contains(&out.request_bytes));
     prop_assert!(out.request_bytes.is_power_of_two());
-    prop_assert!(out.window_bytes <= LIMITS.max_window_bytes);
-    prop_assert!(out.read_ahead_bytes <= LIMITS.max_read_ahead_bytes);
+    prop_assert!(out.window_bytes <= limits.max_window_bytes);
+    prop_assert!(out.read_ahead_bytes <= limits.max_read_ahead_bytes);
     prop_assert_eq!(out.depths.len(), disks.len());
     for (depth, disk) in out.depths.iter().zip(disks) {
-        prop_assert!(*depth >= 1 && *depth <= disk.max_depth.clamp(1, LIMITS.max_commands));
+        prop_assert!(*depth >= 1 && *depth <= disk.max_depth.clamp(1, limits.max_commands));
     }
     Ok(())
 }
@@ -67,28 +72,31 @@ fn any_disk() -> impl Strategy<Value = DiskState> {
 proptest! {
     #[test]
     fn every_output_is_within_the_limits(
+        limits in any_limits(),
         steps in prop::collection::vec((1..10_000_000u64, prop::option::of(any_path()), prop::collection::vec(any_disk(), 1..4), prop::bool::weighted(0.1)), 1..60),
     ) {
-        let mut law = strategy(StrategyName::Notify, LIMITS).expect("notify is a strategy");
+        let mut law = strategy(StrategyName::Notify, limits).expect("notify is a strategy");
         let mut now_us = 0;
         for (wait_us, path, disks, rest) in steps {
             now_us += wait_us;
             let input = Input { now_us, path, disks: &disks };
             let out = if rest { law.rest(&input) } else { law.tick(&input) };
-            within(&out, &disks)?;
+            within(&limits, &out, &disks)?;
             prop_assert!(out.next_us > now_us);
         }
     }
 
     #[test]
-    fn without_a_page_nothing_grows_beyond_the_rest_settings_but_by_what_arrives(reads in prop::collection::vec(0..1u64, 1..50)) {
-        let mut law = strategy(StrategyName::Notify, LIMITS).expect("notify is a strategy");
-        let disk = DiskState { reading: true, max_request_bytes: 16 << 20, max_depth: 128, ..DiskState::default() };
+    fn without_a_page_nothing_grows_but_by_what_arrives(arrivals in prop::collection::vec(0..1u64 << 20, 1..50)) {
+        let mut law = strategy(StrategyName::Notify, Limits::default()).expect("notify is a strategy");
+        let disk = DiskState { reading: true, prompt: true, max_request_bytes: 16 << 20, max_depth: 128, ..DiskState::default() };
         let rest = law.rest(&Input { now_us: 0, path: None, disks: &[disk] });
-        for (i, bytes) in reads.into_iter().enumerate() {
-            let disk = DiskState { read_bytes: bytes, ..disk };
-            let out = law.tick(&Input { now_us: 1_000 * (i as u64 + 1), path: None, disks: &[disk] });
-            prop_assert!(out.window_bytes <= rest.window_bytes + 1);
+        let mut read_bytes = 0;
+        for (i, arrived) in arrivals.into_iter().enumerate() {
+            read_bytes += arrived;
+            let disk = DiskState { read_bytes, ..disk };
+            let out = law.tick(&Input { now_us: 100_000 * (i as u64 + 1), path: None, disks: &[disk] });
+            prop_assert!(out.window_bytes <= rest.window_bytes + read_bytes);
         }
     }
 }
