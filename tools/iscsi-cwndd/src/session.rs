@@ -193,7 +193,10 @@ impl TunedSession {
             Done::SetMaxSectors { id, kb, read_back } => {
                 if let Some(disk) = self.disks.iter_mut().find(|disk| disk.disk.id == id) {
                     disk.frozen(world.store, kb, read_back);
-                    self.apply(world);
+                    // The page may have turned bad while the queue was frozen.
+                    if self.feedback == Feedback::Good {
+                        self.apply(world);
+                    }
                 }
                 if matches!(self.feedback, Feedback::NotOffered(_)) {
                     self.put_back(world);

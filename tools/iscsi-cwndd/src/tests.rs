@@ -165,6 +165,22 @@ fn bad_pages_move_nothing_and_are_reported_once() {
     }
 }
 
+#[test]
+fn trouble_while_a_queue_is_frozen_stops_what_was_to_follow() {
+    let mut lab = Lab::new();
+    // The login's page changes the request size, and the read-ahead once that is done.
+    lab.run_us(1000, &[]);
+    while !lab.tuner().sessions[0].disks[0].freezing {
+        lab.run_us(1000, &[]);
+        assert!(lab.sim.state().writes.is_empty());
+    }
+    lab.tuner().sessions[0].feedback = Feedback::Trouble("a bad answer to a question asked before".into());
+    lab.run(5, &[]);
+    let state = lab.sim.state();
+    let written = |knob| state.writes.iter().filter(|write| write.1 == knob).count();
+    assert_eq!((written(Knob::MaxSectorsKb), written(Knob::ReadAheadKb)), (2, 0), "{:?}", state.writes);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
