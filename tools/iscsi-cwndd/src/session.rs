@@ -210,7 +210,10 @@ impl TunedSession {
 
     fn answered(&mut self, world: &mut World<'_>, now_us: u64, answer: Result<Vec<u8>, AskError>) {
         let page = match answer {
-            Ok(bytes) => Page::parse(&bytes).map_err(|error| format!("log page refused: {error}")),
+            Ok(bytes) => match Page::parse(&bytes) {
+                Ok(page) if page.connections.is_empty() => Err("the page has no connection".into()),
+                parsed => parsed.map_err(|error| format!("log page refused: {error}")),
+            },
             Err(AskError::NotOffered) => return self.leave_alone(world, AskError::NotOffered.to_string()),
             Err(error) => Err(error.to_string()),
         };

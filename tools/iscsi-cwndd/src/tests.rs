@@ -176,7 +176,10 @@ fn bad_pages_move_nothing_and_are_reported_once() {
     version[16] = 9;
     let mut nonsense = page();
     nonsense.connections[0].figures.snd_cwnd_pkts = 0;
-    for bad in [good[..100].to_vec(), version, nonsense.encode(), vec![0xff; 300], Vec::new()] {
+    // As between two connections of a session.
+    let mut none = page();
+    none.connections.clear();
+    for bad in [good[..100].to_vec(), version, nonsense.encode(), none.encode(), vec![0xff; 300], Vec::new()] {
         let mut lab = Lab::new();
         lab.run(2, &["sda"]);
         let (tuned, reported) = (lab.knobs("sda"), logged("nothing is changed until a good page comes"));
