@@ -5,6 +5,7 @@ All runs are made first, side by side; the tests look at their results.
 """
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -30,6 +31,7 @@ RUNS = {
     "another seed": ("lossy", "feedback", (*LOSSY, "net.seed=2")),
     **{f"loss {pct}": ("lossy", "static", (f"net.loss_pct={pct}",)) for pct in LOSS_PCT},
     "ecn": ("wan-100m-20ms", "static", (*SHORT, "net.aqm=fq_codel", "net.ecn=true")),
+    "ecn off": ("wan-100m-20ms", "static", (*SHORT, "net.aqm=fq_codel")),
     "verify": ("verify", "feedback", ()),
     "plain": ("wan-100m-20ms", "feedback", SHORT),
     "attribute off": ("wan-100m-20ms", "feedback", (*SHORT, "target.tpg_attributes.cwnd_feedback=0")),
@@ -64,18 +66,23 @@ def test_event_counters_are_the_mib_counters(results, pct):
     mib, events = results[f"loss {pct}"]["mib"], results[f"loss {pct}"]["events"]
     assert events["recovery"] == mib.get("TcpExtTCPSackRecovery", 0) + mib.get("TcpExtTCPRenoRecovery", 0) > 0
     assert events["loss"] == mib.get("TcpExtTCPTimeouts", 0)
+    assert events["cwr_tlp"] == mib.get("TcpExtTCPLossProbeRecovery", 0)
 
 
-@pytest.mark.parametrize("pct", LOSS_PCT)
-def test_every_event_is_told_once(results, pct):
-    result = results[f"loss {pct}"]
-    told = [event["cause"] for event in result["series"]["events"]]
-    assert {cause: told.count(cause) for cause in result["events"]} == result["events"]
+def test_timeouts_happen_where_much_is_lost(results):
+    assert results["loss 5"]["events"]["loss"] > 0
+
+
+@pytest.mark.parametrize("run", [*(f"loss {pct}" for pct in LOSS_PCT), "ecn"])
+def test_every_event_is_told_once(results, run):
+    told = Counter(event["cause"] for event in results[run]["series"]["events"])
+    assert told == Counter(results[run]["events"])  # a count of zero is as good as none
+    assert told.total() > 0
 
 
 def test_marked_packets_are_counted_as_ecn(results):
-    assert results["ecn"]["events"]["cwr-ecn"] > 0
-    assert results["ecn"]["retransmitted_pkts"] < results["plain"]["retransmitted_pkts"]
+    assert results["ecn"]["events"]["cwr_ecn"] > 0
+    assert results["ecn"]["retransmitted_pkts"] < results["ecn off"]["retransmitted_pkts"]
 
 
 def test_written_data_reads_back_while_the_daemon_changes_settings(results):
