@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -56,6 +57,17 @@ def apply_static(disk: str, static: dict) -> None:
     if static["read_ahead_kb"]:
         with open(f"/dev/{disk}") as device:
             fcntl.ioctl(device, BLKRASET, static["read_ahead_kb"] * 2)
+
+
+def offered(disk: str) -> dict[str, str]:
+    """What sg3-utils makes of the target's log pages and commands; of a refusal, what it says."""
+    asked = {
+        "log_pages": ("sg_logs", "--page=0x00"),
+        "log_page_3c": ("sg_logs", "--page=0x3c", "--hex"),
+        "commands": ("sg_opcodes",),
+    }
+    together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return {what: subprocess.run([*command, f"/dev/{disk}"], **together).stdout for what, command in asked.items()}
 
 
 def settings(iqn: str, disks: list[str]) -> dict:

@@ -5,6 +5,7 @@ All runs are made first, side by side; the tests look at their results.
 """
 
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -100,6 +101,19 @@ def test_the_daemon_puts_everything_back(results):
 def test_with_the_attribute_off_nothing_is_changed(results):
     effective = results["attribute off"]["effective"]
     assert effective["at_end"]["initiator"] == effective["before_daemon"]["initiator"]
+
+
+def test_the_page_and_its_command_are_listed_as_the_standard_wants(results):
+    on, off = (results[run]["effective"]["scsi"]["sda"] for run in ("plain", "attribute off"))
+    assert re.search(r"^ +0x3c", on["log_pages"], re.M)
+    page = bytes.fromhex(re.sub(r"^ *[0-9a-f]+ {2,}", "", on["log_page_3c"], flags=re.M))
+    assert (page[0], page[8:16]) == (0xBC, b"LIO-CWND")
+    assert len(page) == 4 + int.from_bytes(page[2:4], "big")
+    # The list of pages itself is asked for by LOG SENSE, whether the page is on it or not.
+    assert all(re.search(r"^ 4d .* Log sense$", listed["commands"], re.M) for listed in (on, off))
+    assert "0x00" in off["log_pages"]
+    assert "0x3c" not in off["log_pages"]
+    assert "field in cdb illegal" in off["log_page_3c"]
 
 
 def test_disks_of_one_session_share_the_link(results):
