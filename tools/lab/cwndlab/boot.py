@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -112,17 +113,25 @@ def _console_trouble(log: Path) -> str | None:
     return next((line.strip() for line in lines if TROUBLE.search(line)), None)
 
 
+class Stopped(LabError):
+    """The run was not let come to its end."""
+
+
 def run(images: Images, plan: dict, slot: int, timeout_s: float, progress: Callable[[float], None], keep: bool) -> dict:
-    """Boot, wait for the end, hand back what the guest wrote. A failed run's directory is kept."""
+    """Boot, wait for the end, hand back what the guest wrote. A failed run's directory is kept, not a stopped one's."""
     where = _prepare(images, plan)
     out = where / "out"
-    with _own_cpu(slot) as cpu:
-        _guest(
-            ["taskset", "-c", str(cpu), *_command(images, plan, virtual_time=not plan["unlimited"])],
-            where,
-            timeout_s,
-            progress,
-        )
+    try:
+        with _own_cpu(slot) as cpu:
+            _guest(
+                ["taskset", "-c", str(cpu), *_command(images, plan, virtual_time=not plan["unlimited"])],
+                where,
+                timeout_s,
+                progress,
+            )
+    except (Stopped, KeyboardInterrupt):
+        shutil.rmtree(where, ignore_errors=True)
+        raise
     if trouble := _console_trouble(out / "console.log"):
         raise LabError(f"the kernel complained: {trouble}; see {out}/console.log")
     if not (out / "result.json").exists():
@@ -130,7 +139,9 @@ def run(images: Images, plan: dict, slot: int, timeout_s: float, progress: Calla
     answer = json.loads((out / "result.json").read_text())
     if "error" in answer:
         raise LabError(f"{answer['error']}; see {out}")
-    if not keep:
+    if keep:
+        print(f"kept: {where}", file=sys.stderr)
+    else:
         shutil.rmtree(where, ignore_errors=True)
     return answer
 

@@ -69,7 +69,7 @@ def run_all(
 
             def progress(done_s: float) -> None:
                 if stopped.is_set():
-                    raise LabError("stopped")
+                    raise boot.Stopped("stopped")
                 display.update(bar, completed=done_s, virtual=f"{done_s:.0f}/{total_s:g} virtual s")
 
             try:
