@@ -50,11 +50,11 @@ def logout() -> None:
 def apply_static(disk: str, static: dict) -> None:
     """Set a disk by hand. max_sectors_kb first: writing it may raise read-ahead."""
     queue = Path("/sys/block", disk, "queue")
-    if static["request_kb"]:
+    if static["request_kb"] is not None:
         queue.joinpath("max_sectors_kb").write_text(str(static["request_kb"]))
-    if static["queue_depth"]:
+    if static["queue_depth"] is not None:
         Path("/sys/block", disk, "device/queue_depth").write_text(str(static["queue_depth"]))
-    if static["read_ahead_kb"]:
+    if static["read_ahead_kb"] is not None:
         with open(f"/dev/{disk}") as device:
             fcntl.ioctl(device, BLKRASET, static["read_ahead_kb"] * 2)
 
