@@ -8,6 +8,7 @@ RUN/out                      the only place the guest writes to: plan in, result
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
@@ -93,16 +94,22 @@ def _own_cpu(slot: int) -> Iterator[int]:
         yield cpus[slot % len(cpus)]
 
 
-def _environment(*, term: str) -> dict[str, str]:
-    """The same for every run, as far as possible: it lies on the stack of the process that is the kernel.
+@functools.cache
+def _memory_folder() -> Path:
+    """Where UML's memory lies: in shared memory if there is room for a few guests.
 
-    UML maps its memory from a file in TMPDIR: in shared memory if there is room for a few guests.
+    Decided once, before the first guest takes of that room: all runs shall have the same environment.
     """
     shm = Path("/dev/shm")
     roomy = os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > 2 * MEMORY_MB << 20
+    return shm if roomy else cache()
+
+
+def _environment(*, term: str) -> dict[str, str]:
+    """The same for every run, as far as possible: it lies on the stack of the process that is the kernel."""
     return {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "TMPDIR": str(shm if roomy else cache()),
+        "TMPDIR": str(_memory_folder()),
         "HOME": "/",
         "TERM": term,
     }

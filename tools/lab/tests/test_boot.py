@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 import json
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,3 +63,14 @@ def test_a_run_kept_on_request_is_named(guest, capsys):
     guest(answer, keep=True)
     assert str(guest.where) in capsys.readouterr().err
     assert guest.where.exists()
+
+
+def test_every_run_has_the_same_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("LIO_CWND_CACHE", str(tmp_path))
+    boot._memory_folder.cache_clear()
+    environments = []
+    for free_bytes in (1 << 40, 0):  # a guest's memory lies in it meanwhile
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free_bytes: SimpleNamespace(free=free))
+        environments.append(boot._environment(term="dumb"))
+    assert environments[0] == environments[1]
+    boot._memory_folder.cache_clear()
