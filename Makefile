@@ -3,8 +3,9 @@
 
 export LIO_CWND_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lio-cwnd
 export CARGO_TARGET_DIR ?= $(LIO_CWND_CACHE)/cargo
+# Rustup's toolchains are found by RUSTUP_HOME, which stays.
+export CARGO_HOME ?= $(LIO_CWND_CACHE)/cargo-home
 
-CARGO = cd tools && cargo
 LAB = tools/cwndlab
 
 .PHONY: help

@@ -256,8 +256,8 @@ void iscsit_tcp_login(struct iscsit_conn *conn)
 	tcp->local = conn->local_sockaddr;
 	tcp->peer = conn->login_sockaddr;
 
-	if (xa_alloc_cyclic(&tcp_by_id, &tcp->id, tcp, xa_limit_32b,
-			    &tcp_next_id, GFP_KERNEL) < 0) {
+	if (xa_alloc_cyclic(&tcp_by_id, &tcp->id, tcp,
+			    XA_LIMIT(1, S32_MAX), &tcp_next_id, GFP_KERNEL) < 0) {
 		tcp->id = 0;
 		return;
 	}

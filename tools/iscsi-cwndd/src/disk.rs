@@ -3,7 +3,7 @@
 
 use crate::crew::Job;
 use crate::host::{Disk, Host, Knob, Knobs, Reads};
-use crate::restore;
+use crate::restore::{self, Restored};
 use crate::store::{Error, Store};
 use crate::throttle::Throttle;
 use cwnd_control::DiskState;
@@ -162,8 +162,7 @@ impl TunedDisk {
 
     /// Gives the disk its originals back, where they are still ours to give.
     pub fn put_back(&mut self, host: &dyn Host, store: &mut Store) {
-        restore::restore(host, store, &self.disk);
-        if let Err(error) = store.forget(&self.disk.id) {
+        if let Err(error) = restore::restore(host, store, &self.disk, &mut Restored::default()) {
             log::warn!("{error}");
         }
         if let Ok(found) = Knobs::try_new(|knob| host.get(&self.disk, knob)) {

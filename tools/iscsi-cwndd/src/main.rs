@@ -113,10 +113,17 @@ fn execute(arguments: Arguments) -> Result<(), (u8, String)> {
             let mut store =
                 store::Store::open(&config.state_dir, &config.runtime_dir, &boot_id).map_err(|error| failed(&error))?;
             let host = host::sysfs::Sysfs::new(config.page_timeout());
-            let count = restore::restore_all(&host, &mut store)
-                .and_then(|count| store.set_kept(false).map(|()| count))
+            let restored = restore::restore_all(&host, &mut store)
+                .and_then(|restored| store.set_kept(false).map(|()| restored))
                 .map_err(|error| failed(&error))?;
-            print(&format!("{count} settings put back"))
+            print(&format!("{} settings put back", restored.count))?;
+            if restored.failed.is_empty() {
+                return Ok(());
+            }
+            Err((
+                FAILED,
+                format!("not all put back: {}; the originals are kept, try again", restored.failed.join(", ")),
+            ))
         }
     }
 }

@@ -20,27 +20,39 @@ pub fn set(host: &dyn Host, disk: &Disk, knob: Knob, value: u32) -> io::Result<u
     host.get(disk, knob)
 }
 
-/// Gives every disk with saved originals these back, except where someone else has changed a setting meanwhile, and
-/// forgets them. Disks that are gone are forgotten. Returns the number of settings put back.
-pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<u32, Error> {
-    let disks: Vec<Disk> = host.sessions().into_iter().flat_map(|session| session.disks).collect();
-    let mut count = 0;
-    for id in store.disks() {
-        count += disks.iter().find(|disk| disk.id == id).map_or(0, |disk| restore(host, store, disk));
-        store.forget(&id)?;
-    }
-    Ok(count)
+/// What came of putting originals back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Settings put back.
+    pub count: u32,
+    /// Disks that still lack some of theirs.
+    pub failed: Vec<String>,
 }
 
-/// Puts one disk's originals back and returns how many settings that changed.
-pub fn restore(host: &dyn Host, store: &Store, disk: &Disk) -> u32 {
+/// Gives every disk with saved originals these back, except where someone else has changed a setting meanwhile. Disks
+/// that are gone are forgotten.
+pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error> {
+    let disks: Vec<Disk> = host.sessions().into_iter().flat_map(|session| session.disks).collect();
+    let mut restored = Restored::default();
+    for id in store.disks() {
+        match disks.iter().find(|disk| disk.id == id) {
+            Some(disk) => restore(host, store, disk, &mut restored)?,
+            None => store.forget(&id)?,
+        }
+    }
+    Ok(restored)
+}
+
+/// Puts one disk's originals back, and forgets them unless that failed: the next restore tries again.
+pub fn restore(host: &dyn Host, store: &mut Store, disk: &Disk, restored: &mut Restored) -> Result<(), Error> {
     let (id, name) = (&disk.id, &disk.name);
-    let Some(original) = store.original(id) else { return 0 };
+    let Some(original) = store.original(id) else { return Ok(()) };
     let Ok(found) = Knobs::try_new(|knob| host.get(disk, knob)) else {
         log::warn!("{name}: settings cannot be read, not restored");
-        return 0;
+        restored.failed.push(name.clone());
+        return Ok(());
     };
-    let mut count = 0;
+    let mut failed = false;
     for knob in Knob::ALL {
         let (found, original, knob_name) = (*found.get(knob), *original.get(knob), knob.name());
         if found == original {
@@ -53,12 +65,19 @@ pub fn restore(host: &dyn Host, store: &Store, disk: &Disk) -> u32 {
         match set(host, disk, knob, original) {
             Ok(now) => {
                 log::info!("{name}: {knob_name} {found} -> {now}: put back");
-                count += 1;
+                restored.count += 1;
             }
-            Err(error) => log::warn!("{name}: {knob_name} {found} -> {original} failed: {error}"),
+            Err(error) => {
+                log::warn!("{name}: {knob_name} {found} -> {original} failed: {error}");
+                failed = true;
+            }
         }
     }
-    count
+    if failed {
+        restored.failed.push(name.clone());
+        return Ok(());
+    }
+    store.forget(id)
 }
 
 /// The disk's settings as found, and which of them, after an earlier run that kept them, are not that run's.

@@ -193,7 +193,10 @@ impl TunedSession {
             Done::SetMaxSectors { id, kb, read_back } => {
                 if let Some(disk) = self.disks.iter_mut().find(|disk| disk.disk.id == id) {
                     disk.frozen(world.store, kb, read_back);
-                    self.apply(world);
+                    // The page may have turned bad while the queue was frozen.
+                    if self.feedback == Feedback::Good {
+                        self.apply(world);
+                    }
                 }
                 if matches!(self.feedback, Feedback::NotOffered(_)) {
                     self.put_back(world);
@@ -207,7 +210,10 @@ impl TunedSession {
 
     fn answered(&mut self, world: &mut World<'_>, now_us: u64, answer: Result<Vec<u8>, AskError>) {
         let page = match answer {
-            Ok(bytes) => Page::parse(&bytes).map_err(|error| format!("log page refused: {error}")),
+            Ok(bytes) => match Page::parse(&bytes) {
+                Ok(page) if page.connections.is_empty() => Err("the page has no connection".into()),
+                parsed => parsed.map_err(|error| format!("log page refused: {error}")),
+            },
             Err(AskError::NotOffered) => return self.leave_alone(world, AskError::NotOffered.to_string()),
             Err(error) => Err(error.to_string()),
         };

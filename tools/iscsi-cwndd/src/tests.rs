@@ -6,6 +6,7 @@ mod lab;
 use crate::config::OnExit;
 use crate::host::sim::{STOCK, disk, page};
 use crate::host::{Knob, Knobs, Reads};
+use crate::restore::Restored;
 use crate::session::Feedback;
 use crate::store::{Error, Store};
 use crate::{restore, status};
@@ -63,8 +64,37 @@ fn restore_makes_a_crash_good_and_refuses_to_meddle() {
     lab.run(2, &["sda"]);
     assert!(matches!(lab.store(), Err(Error::Running(_))));
     lab.crash();
-    assert!(restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap() > 0);
+    assert!(restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap().count > 0);
     assert_eq!(lab.knobs("sda"), STOCK);
+}
+
+#[test]
+fn what_cannot_be_put_back_is_not_forgotten() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    lab.sim.state().unwritable = Some(Knob::QueueDepth);
+    lab.sim.state().answer = None;
+    lab.run(2, &["sda"]);
+    assert!(matches!(lab.feedback(), Feedback::NotOffered(_)));
+    lab.stop();
+    let restored = restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap();
+    assert_eq!(restored, Restored { count: 0, failed: vec!["sda".into(), "sdb".into()] });
+    assert_eq!(lab.knobs("sda"), Knobs { queue_depth: lab.knobs("sda").queue_depth, ..STOCK });
+    lab.sim.state().unwritable = None;
+    let restored = restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap();
+    assert_eq!(restored, Restored { count: 2, failed: Vec::new() });
+    assert_eq!((lab.knobs("sda"), lab.knobs("sdb")), (STOCK, STOCK));
+    assert_eq!(lab.store().unwrap().disks(), []);
+}
+
+#[test]
+fn a_disk_that_is_gone_is_forgotten() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    lab.crash();
+    lab.sim.state().session = None;
+    assert_eq!(restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap(), Restored::default());
+    assert_eq!(lab.store().unwrap().disks(), []);
 }
 
 #[test]
@@ -74,7 +104,7 @@ fn another_boot_makes_saved_settings_void() {
     lab.crash();
     let before = lab.knobs("sda");
     let mut store = Store::open(&lab.config.state_dir, &lab.config.runtime_dir, "another boot").unwrap();
-    assert_eq!(restore::restore_all(&*lab.sim, &mut store).unwrap(), 0);
+    assert_eq!(restore::restore_all(&*lab.sim, &mut store).unwrap(), Restored::default());
     assert_eq!(lab.knobs("sda"), before);
 }
 
@@ -146,7 +176,10 @@ fn bad_pages_move_nothing_and_are_reported_once() {
     version[16] = 9;
     let mut nonsense = page();
     nonsense.connections[0].figures.snd_cwnd_pkts = 0;
-    for bad in [good[..100].to_vec(), version, nonsense.encode(), vec![0xff; 300], Vec::new()] {
+    // As between two connections of a session.
+    let mut none = page();
+    none.connections.clear();
+    for bad in [good[..100].to_vec(), version, nonsense.encode(), none.encode(), vec![0xff; 300], Vec::new()] {
         let mut lab = Lab::new();
         lab.run(2, &["sda"]);
         let (tuned, reported) = (lab.knobs("sda"), logged("nothing is changed until a good page comes"));
@@ -163,6 +196,22 @@ fn bad_pages_move_nothing_and_are_reported_once() {
         lab.run(2, &["sda"]);
         assert_eq!(lab.feedback(), &Feedback::Good);
     }
+}
+
+#[test]
+fn trouble_while_a_queue_is_frozen_stops_what_was_to_follow() {
+    let mut lab = Lab::new();
+    // The login's page changes the request size, and the read-ahead once that is done.
+    lab.run_us(1000, &[]);
+    while !lab.tuner().sessions[0].disks[0].freezing {
+        lab.run_us(1000, &[]);
+        assert!(lab.sim.state().writes.is_empty());
+    }
+    lab.tuner().sessions[0].feedback = Feedback::Trouble("a bad answer to a question asked before".into());
+    lab.run(5, &[]);
+    let state = lab.sim.state();
+    let written = |knob| state.writes.iter().filter(|write| write.1 == knob).count();
+    assert_eq!((written(Knob::MaxSectorsKb), written(Knob::ReadAheadKb)), (2, 0), "{:?}", state.writes);
 }
 
 proptest! {

@@ -59,7 +59,7 @@ impl Tuner {
     ) -> Result<Self, Error> {
         if store.kept() {
             store.set_kept(false)?;
-        } else if restore::restore_all(&*host, &mut store)? > 0 {
+        } else if restore::restore_all(&*host, &mut store)?.count > 0 {
             log::warn!("the last run did not end by itself; its settings were put back");
         }
         let log = Throttle::new(config.log_lines_per_minute);

@@ -8,12 +8,14 @@ RUN/out                      the only place the guest writes to: plan in, result
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -92,16 +94,22 @@ def _own_cpu(slot: int) -> Iterator[int]:
         yield cpus[slot % len(cpus)]
 
 
-def _environment(*, term: str) -> dict[str, str]:
-    """The same for every run, as far as possible: it lies on the stack of the process that is the kernel.
+@functools.cache
+def _memory_folder() -> Path:
+    """Where UML's memory lies: in shared memory if there is room for a few guests.
 
-    UML maps its memory from a file in TMPDIR: in shared memory if there is room for a few guests.
+    Decided once, before the first guest takes of that room: all runs shall have the same environment.
     """
     shm = Path("/dev/shm")
     roomy = os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > 2 * MEMORY_MB << 20
+    return shm if roomy else cache()
+
+
+def _environment(*, term: str) -> dict[str, str]:
+    """The same for every run, as far as possible: it lies on the stack of the process that is the kernel."""
     return {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "TMPDIR": str(shm if roomy else cache()),
+        "TMPDIR": str(_memory_folder()),
         "HOME": "/",
         "TERM": term,
     }
@@ -112,17 +120,25 @@ def _console_trouble(log: Path) -> str | None:
     return next((line.strip() for line in lines if TROUBLE.search(line)), None)
 
 
+class Stopped(LabError):
+    """The run was not let come to its end."""
+
+
 def run(images: Images, plan: dict, slot: int, timeout_s: float, progress: Callable[[float], None], keep: bool) -> dict:
-    """Boot, wait for the end, hand back what the guest wrote. A failed run's directory is kept."""
+    """Boot, wait for the end, hand back what the guest wrote. A failed run's directory is kept, not a stopped one's."""
     where = _prepare(images, plan)
     out = where / "out"
-    with _own_cpu(slot) as cpu:
-        _guest(
-            ["taskset", "-c", str(cpu), *_command(images, plan, virtual_time=not plan["unlimited"])],
-            where,
-            timeout_s,
-            progress,
-        )
+    try:
+        with _own_cpu(slot) as cpu:
+            _guest(
+                ["taskset", "-c", str(cpu), *_command(images, plan, virtual_time=not plan["unlimited"])],
+                where,
+                timeout_s,
+                progress,
+            )
+    except (Stopped, KeyboardInterrupt):
+        shutil.rmtree(where, ignore_errors=True)
+        raise
     if trouble := _console_trouble(out / "console.log"):
         raise LabError(f"the kernel complained: {trouble}; see {out}/console.log")
     if not (out / "result.json").exists():
@@ -130,7 +146,9 @@ def run(images: Images, plan: dict, slot: int, timeout_s: float, progress: Calla
     answer = json.loads((out / "result.json").read_text())
     if "error" in answer:
         raise LabError(f"{answer['error']}; see {out}")
-    if not keep:
+    if keep:
+        print(f"kept: {where}", file=sys.stderr)
+    else:
         shutil.rmtree(where, ignore_errors=True)
     return answer
 

@@ -41,12 +41,13 @@ def run(made: Images, output: Path, *, at_once: int, search: bool) -> None:
     # The longest first, so that the last to end is a short one.
     todo = [runs.Job(name, scenario, variant) for name, scenario in scenarios.items() for variant in SHOWN]
     todo.sort(key=lambda job: (job.variant == "stock", -job.scenario.net.rate_mbit * job.scenario.workload.runtime_s))
-    results = {
-        (job.name, job.variant): found
-        for job, found in zip(todo, runs.run_all(made, todo, at_once=at_once), strict=True)
-    }
-    for (name, variant), found in results.items():
-        (output / f"{name}.{variant}.json").write_text(json.dumps(found, indent=1) + "\n")
+    results = {}
+
+    def arrived(job: runs.Job, found: dict) -> None:
+        results[job.name, job.variant] = found
+        (output / f"{job.name}.{job.variant}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+    runs.run_all(made, todo, at_once=at_once, arrived=arrived)
     from cwndlab import plot  # takes a second to import
 
     for name in CELLS:

@@ -170,6 +170,7 @@ def build(report: Callable[[str], None]) -> Path:
     final = cache() / f"guest-root-{key}"
     if not final.exists():
         report(f"guest root: downloading {len(versions)} packages")
+        _run(["apt-get", "clean"], env)  # what an interrupted build has left is not to be unpacked
         _run(
             ["apt-get", "install", "--yes", "-q", "--download-only", "--no-install-recommends", *PACKAGES],
             env,

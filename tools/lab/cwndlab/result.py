@@ -7,7 +7,7 @@ from typing import Any
 FORMAT = "lio-cwnd-result/1"
 # time_to_90_s looks at the mean rate of this long a window, ending now.
 RATE_WINDOW_S = 1.0
-CAUSES = ("cwr-local", "cwr-ecn", "cwr-tlp", "recovery", "loss")
+CAUSES = ("cwr_local", "cwr_ecn", "cwr_tlp", "recovery", "loss")
 PERCENTILES = ("50.000000", "99.000000", "99.900000")
 
 
@@ -92,8 +92,7 @@ def build(plan: dict, guest: dict, kernel_package: str, packages: dict[str, str]
         return sum(c[key] - before.get(i, {}).get(key, 0) for i, c in after.items())
 
     def counted(cause: str) -> int:
-        key = cause.replace("-", "_")
-        return sum(c[key]["count"] - before.get(i, {}).get(key, {"count": 0})["count"] for i, c in after.items())
+        return sum(c[cause]["count"] - before.get(i, {}).get(cause, {"count": 0})["count"] for i, c in after.items())
 
     samples = [s for s in guest["samples"] if s["kind"] == "sample"]
     events = [s for s in guest["samples"] if s["kind"] == "event"]

@@ -6,8 +6,8 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -45,9 +45,15 @@ def default_jobs() -> int:
 
 
 def run_all(
-    images: Images, jobs: Iterable[Job], *, at_once: int, timeout_s: float | None = None, keep: bool = False
+    images: Images,
+    jobs: Iterable[Job],
+    *,
+    at_once: int,
+    timeout_s: float | None = None,
+    keep: bool = False,
+    arrived: Callable[[Job, dict], None] = lambda job, found: None,
 ) -> list[dict]:
-    """The jobs' results, in their order. The first failure ends the rest."""
+    """The jobs' results, in their order, each handed to arrived when it is there. The first failure ends the rest."""
     jobs, stopped = list(jobs), threading.Event()
     packages = guestroot.versions(images.root)
     slots: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -69,7 +75,7 @@ def run_all(
 
             def progress(done_s: float) -> None:
                 if stopped.is_set():
-                    raise LabError("stopped")
+                    raise boot.Stopped("stopped")
                 display.update(bar, completed=done_s, virtual=f"{done_s:.0f}/{total_s:g} virtual s")
 
             try:
@@ -90,8 +96,10 @@ def run_all(
             return record
 
         with ThreadPoolExecutor(at_once) as pool:
-            futures = [pool.submit(one, job) for job in jobs]
+            futures = {pool.submit(one, job): job for job in jobs}
             try:
+                for future in as_completed(futures):
+                    arrived(futures[future], future.result())
                 return [future.result() for future in futures]
             except BaseException:
                 stopped.set()

@@ -5,11 +5,12 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from cwndlab.paths import SCENARIOS, LabError
+from cwndlab.paths import CONFIGS, SCENARIOS, LabError
 
 PACKET_BYTES = 1514
+GUEST_CACHE_MAX_BYTES = 3_200_000_000  # of 3 GiB of memory: what is read beyond them waits for memory, not for the net
 GUEST_DISK_MAX_MB = 512  # of memory: what a backstore that keeps its data may take
 
 RateMbit = Annotated[float, Field(gt=0, le=100_000)]
@@ -93,12 +94,25 @@ class Workload(Section):
     size_mb: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
     luns: Annotated[int, Field(ge=1, le=64)] = 1
 
+    @model_validator(mode="after")
+    def _possible(self) -> "Workload":
+        if self.size_mb * 1024 < self.bs_kb:
+            raise ValueError(f"size_mb must hold one block, bs_kb = {self.bs_kb}")
+        return self
+
 
 class Target(Section):
     config: str = "lio.json"
     backstore: Literal["nullio", "ramdisk", "fileio"] = "nullio"
     cc: Literal["cubic", "reno", "bbr", "vegas", "dctcp"] | None = None
     tpg_attributes: dict[str, int] = {}
+
+    @field_validator("config")
+    @classmethod
+    def _there(cls, config: str) -> str:
+        if config not in (known := sorted(path.name for path in CONFIGS.glob("target/*.json"))):
+            raise ValueError(f"no such file under configs/target, {config!r}; there are: {', '.join(known)}")
+        return config
 
 
 class Initiator(Section):
@@ -125,6 +139,18 @@ class Scenario(Section):
     @model_validator(mode="after")
     def _possible(self) -> "Scenario":
         work = self.workload
+        for n, change in enumerate(self.net.changes):
+            if change.at_s >= work.runtime_s:
+                raise ValueError(f"net.changes.{n}.at_s must be before workload.runtime_s, {work.runtime_s:g}")
+        for n, flow in enumerate(self.net.cross):
+            if flow.from_s >= work.runtime_s:
+                raise ValueError(f"net.cross.{n}.from_s must be before workload.runtime_s, {work.runtime_s:g}")
+        read_bytes = self.net.rate_mbit * 1e6 / 8 * work.runtime_s
+        if work.kind == "buffered" and read_bytes > GUEST_CACHE_MAX_BYTES:
+            raise ValueError(
+                f"workload.runtime_s × net.rate_mbit is {read_bytes / 1e9:.1f} GB; a buffered read must be at most "
+                f"{GUEST_CACHE_MAX_BYTES / 1e9:g} GB (the guest's page cache)"
+            )
         if self.target.backstore == "nullio":
             if work.kind == "verify":
                 raise ValueError("workload.kind verify needs target.backstore ramdisk or fileio (nullio keeps nothing)")

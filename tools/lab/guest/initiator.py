@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -49,13 +50,24 @@ def logout() -> None:
 def apply_static(disk: str, static: dict) -> None:
     """Set a disk by hand. max_sectors_kb first: writing it may raise read-ahead."""
     queue = Path("/sys/block", disk, "queue")
-    if static["request_kb"]:
+    if static["request_kb"] is not None:
         queue.joinpath("max_sectors_kb").write_text(str(static["request_kb"]))
-    if static["queue_depth"]:
+    if static["queue_depth"] is not None:
         Path("/sys/block", disk, "device/queue_depth").write_text(str(static["queue_depth"]))
-    if static["read_ahead_kb"]:
+    if static["read_ahead_kb"] is not None:
         with open(f"/dev/{disk}") as device:
             fcntl.ioctl(device, BLKRASET, static["read_ahead_kb"] * 2)
+
+
+def offered(disk: str) -> dict[str, str]:
+    """What sg3-utils makes of the target's log pages and commands; of a refusal, what it says."""
+    asked = {
+        "log_pages": ("sg_logs", "--page=0x00"),
+        "log_page_3c": ("sg_logs", "--page=0x3c", "--hex"),
+        "commands": ("sg_opcodes",),
+    }
+    together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return {what: subprocess.run([*command, f"/dev/{disk}"], **together).stdout for what, command in asked.items()}
 
 
 def settings(iqn: str, disks: list[str]) -> dict:

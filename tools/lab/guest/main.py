@@ -109,6 +109,7 @@ def run(plan: dict) -> dict:
         "kernel": os.uname().release,
         "disks": disks,
         "effective": {
+            "scsi": {disk: initiator.offered(disk) for disk in disks},
             "before_daemon": before_daemon,
             "at_start": at_start,
             "at_end": at_end,

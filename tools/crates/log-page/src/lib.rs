@@ -21,6 +21,11 @@ pub const MIN_RTT_NOT_SET: u32 = u32::MAX;
 /// `pacing_rate_bytes_per_s` without a limit.
 pub const PACING_NOT_LIMITED: u64 = u64::MAX;
 
+/// Beyond these a figure is nonsense.
+const MAX_MSS_BYTES: u32 = 65_535;
+const MAX_CWND_PKTS: u32 = 1 << 24;
+const MAX_RTT_US: u32 = 60_000_000;
+
 /// Disable-save set, no subpage format.
 const PAGE_BYTE: u8 = 0x80 | PAGE_CODE;
 /// Format and linking: binary list.
@@ -164,6 +169,26 @@ figures! {
     notsent_bytes: u32,
 }
 
+impl Figures {
+    /// Refuses what no TCP can be in.
+    fn check(&self) -> Result<(), Error> {
+        let Self { mss_bytes, snd_cwnd_pkts, srtt_us, min_rtt_us, .. } = *self;
+        let min_rtt_us = if min_rtt_us == MIN_RTT_NOT_SET { 0 } else { min_rtt_us };
+        for (field, value, sane) in [
+            ("mss_bytes", mss_bytes, (1..=MAX_MSS_BYTES).contains(&mss_bytes)),
+            ("snd_cwnd_pkts", snd_cwnd_pkts, (1..=MAX_CWND_PKTS).contains(&snd_cwnd_pkts)),
+            ("min_rtt_us", min_rtt_us, min_rtt_us <= MAX_RTT_US),
+            // Zero: no sample yet. A mean lies well above half its minimum.
+            ("srtt_us", srtt_us, srtt_us == 0 || (min_rtt_us / 2..=MAX_RTT_US).contains(&srtt_us)),
+        ] {
+            if !sane {
+                return Err(nonsense(field, value.into()));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Page {
     /// Decodes a page as it came from the wire. Bytes behind the page's own length are the buffer's, and ignored.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
@@ -239,11 +264,8 @@ impl Connection {
             ca_state: ca_state.try_into()?,
             figures: Figures::decode(&mut from)?,
         };
-        let Figures { mss_bytes, snd_cwnd_pkts, .. } = connection.figures;
-        for (field, value) in [("mss_bytes", mss_bytes), ("snd_cwnd_pkts", snd_cwnd_pkts)] {
-            if connection.tcp && value == 0 {
-                return Err(nonsense(field, 0));
-            }
+        if connection.tcp {
+            connection.figures.check()?;
         }
         Ok(connection)
     }

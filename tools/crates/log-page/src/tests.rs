@@ -33,12 +33,14 @@ fn sample() -> Page {
 prop_compose! {
     fn figures()(
         a in any::<[u32; 11]>(), b in any::<[u64; 8]>(), e in any::<[(u32, u32); 4]>(), c in any::<(u64, [u32; 3])>(),
-        mss_bytes in 1u32.., snd_cwnd_pkts in 1u32..,
+        mss_bytes in 1..=MAX_MSS_BYTES, snd_cwnd_pkts in 1..=MAX_CWND_PKTS,
+        srtt_us in prop_oneof![Just(0), MAX_RTT_US / 2..=MAX_RTT_US],
+        min_rtt_us in prop_oneof![Just(MIN_RTT_NOT_SET), 0..=MAX_RTT_US],
     ) -> Figures {
         let event = |i: usize| EventCount { count: e[i].0, prior_cwnd_pkts: e[i].1 };
         Figures {
             mss_bytes, snd_cwnd_pkts, ssthresh_pkts: a[2], prior_cwnd_pkts: a[3], packets_out_pkts: a[4],
-            lost_pkts: a[5], retrans_pkts: a[6], srtt_us: a[7], rttvar_us: a[8], min_rtt_us: a[9], snd_wnd_bytes: a[10],
+            lost_pkts: a[5], retrans_pkts: a[6], srtt_us, rttvar_us: a[8], min_rtt_us, snd_wnd_bytes: a[10],
             delivery_rate_bytes_per_s: b[0], pacing_rate_bytes_per_s: b[1], bytes_sent: b[2], bytes_acked: b[3],
             bytes_retrans: b[4], busy_us: b[5], rwnd_limited_us: b[6], sndbuf_limited_us: b[7],
             cwr_local: event(0), cwr_ecn: event(1), recovery: event(2), loss: event(3),
@@ -148,6 +150,44 @@ fn each_refusal_has_its_name() {
     assert_eq!(refused(CONNECTION_AT + 3, 164), Error::Length("a connection parameter"));
     assert_eq!(refused(CONNECTION_AT + 4 + 3, 5), Error::Nonsense { field: "ca_state", value: 5 });
     assert_eq!(refused(CONNECTION_AT + 4 + 11, 0), Error::Nonsense { field: "snd_cwnd_pkts", value: 0 });
+}
+
+#[test]
+fn nonsense_is_refused() {
+    type Change = fn(&mut Figures);
+    let cases: [(&str, u64, Change); 9] = [
+        ("mss_bytes", 0, |f| f.mss_bytes = 0),
+        ("mss_bytes", 65_536, |f| f.mss_bytes = 65_536),
+        ("snd_cwnd_pkts", 0, |f| f.snd_cwnd_pkts = 0),
+        ("snd_cwnd_pkts", (1 << 24) + 1, |f| f.snd_cwnd_pkts = (1 << 24) + 1),
+        ("srtt_us", 60_000_001, |f| f.srtt_us = 60_000_001),
+        ("srtt_us", u32::MAX.into(), |f| f.srtt_us = u32::MAX),
+        ("min_rtt_us", 60_000_001, |f| f.min_rtt_us = 60_000_001),
+        ("min_rtt_us", u64::from(MIN_RTT_NOT_SET) - 1, |f| f.min_rtt_us = MIN_RTT_NOT_SET - 1),
+        ("srtt_us", 9_999, |f| (f.srtt_us, f.min_rtt_us) = (9_999, 20_000)),
+    ];
+    for (field, value, change) in cases {
+        let mut page = sample();
+        change(&mut page.connections[0].figures);
+        assert_eq!(Page::parse(&page.encode()), Err(Error::Nonsense { field, value }));
+    }
+}
+
+#[test]
+fn the_extremes_of_sense_are_taken() {
+    type Change = fn(&mut Figures);
+    let cases: [Change; 5] = [
+        |f| (f.mss_bytes, f.snd_cwnd_pkts) = (65_535, 1 << 24),
+        |f| (f.srtt_us, f.min_rtt_us) = (60_000_000, 60_000_000),
+        |f| (f.srtt_us, f.min_rtt_us) = (10_000, 20_000),
+        |f| (f.srtt_us, f.min_rtt_us) = (0, 20_000),
+        |f| (f.srtt_us, f.min_rtt_us) = (1, MIN_RTT_NOT_SET),
+    ];
+    for change in cases {
+        let mut page = sample();
+        change(&mut page.connections[0].figures);
+        assert_eq!(Page::parse(&page.encode()), Ok(page));
+    }
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub struct State {
     pub available_bytes: u64,
     /// Whether the kernel has debugfs.
     pub debugfs: bool,
+    /// A setting that cannot be written.
+    pub unwritable: Option<Knob>,
     /// What the kernel takes at most, whatever it says.
     pub max_sectors_kb: u32,
     /// Every write, in order.
@@ -53,6 +55,7 @@ impl Sim {
             asked: 0,
             available_bytes: 1 << 30,
             debugfs: true,
+            unwritable: None,
             max_sectors_kb: u32::MAX,
             writes: Vec::new(),
             on_write: None,
@@ -133,6 +136,9 @@ impl Host for Sim {
         let mut state = self.state();
         if let Some(on_write) = state.on_write {
             on_write(&state, &state.state_dir);
+        }
+        if state.unwritable == Some(knob) {
+            return Err(io::ErrorKind::PermissionDenied.into());
         }
         let max_sectors_kb = state.max_sectors_kb;
         state.writes.push((disk.name.clone(), knob, value));

@@ -91,7 +91,11 @@ impl Lab {
 
     /// Lets time pass; the disks of `readers` read all the while.
     pub fn run(&mut self, seconds: u64, readers: &[&str]) {
-        let end_us = self.now_us + seconds * SECOND_US;
+        self.run_us(seconds * SECOND_US, readers);
+    }
+
+    pub fn run_us(&mut self, span_us: u64, readers: &[&str]) {
+        let end_us = self.now_us + span_us;
         while self.now_us < end_us {
             for reader in readers {
                 self.sim.read(reader);

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from cwndlab import boot
+from cwndlab.paths import LabError
+
+PLAN = {"scenario": {"net": {"seed": 1}}, "unlimited": False}
+
+
+@pytest.fixture
+def guest(monkeypatch, tmp_path):
+    """A run directory, and a guest that ends as the test says."""
+    where = tmp_path / "run"
+    (where / "out").mkdir(parents=True)
+    (where / "out/console.log").touch()
+    monkeypatch.setenv("LIO_CWND_CACHE", str(tmp_path))
+    monkeypatch.setattr(boot, "_prepare", lambda images, plan: where)
+    monkeypatch.setattr(boot, "_command", lambda images, plan, virtual_time: [])
+
+    def run(end, keep=False):
+        monkeypatch.setattr(boot, "_guest", lambda command, where, timeout_s, progress: end(where / "out"))
+        return boot.run(None, PLAN, 0, 1, None, keep)
+
+    run.where = where
+    return run
+
+
+def answer(out):
+    (out / "result.json").write_text(json.dumps({"kernel": "6.12"}))
+
+
+def stopped(out):
+    raise boot.Stopped("stopped")
+
+
+def interrupted(out):
+    raise KeyboardInterrupt
+
+
+def test_a_run_that_ends_well_leaves_nothing(guest):
+    assert guest(answer) == {"kernel": "6.12"}
+    assert not guest.where.exists()
+
+
+@pytest.mark.parametrize("end", [stopped, interrupted])
+def test_an_interrupted_run_leaves_nothing(guest, end):
+    with pytest.raises((boot.Stopped, KeyboardInterrupt)):
+        guest(end)
+    assert not guest.where.exists()
+
+
+def test_a_failed_run_is_kept_and_named(guest):
+    with pytest.raises(LabError, match=str(guest.where)):
+        guest(lambda out: None)
+    assert guest.where.exists()
+
+
+def test_a_run_kept_on_request_is_named(guest, capsys):
+    guest(answer, keep=True)
+    assert str(guest.where) in capsys.readouterr().err
+    assert guest.where.exists()
+
+
+def test_every_run_has_the_same_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("LIO_CWND_CACHE", str(tmp_path))
+    boot._memory_folder.cache_clear()
+    environments = []
+    for free_bytes in (1 << 40, 0):  # a guest's memory lies in it meanwhile
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free_bytes: SimpleNamespace(free=free))
+        environments.append(boot._environment(term="dumb"))
+    assert environments[0] == environments[1]
+    boot._memory_folder.cache_clear()
