@@ -65,7 +65,7 @@ static DEFINE_SPINLOCK(tcp_by_sk_lock);		/* for writers */
 static DEFINE_XARRAY_ALLOC1(tcp_by_id);		/* those that logged in */
 static u32 tcp_next_id;
 static struct workqueue_struct *tcp_wq;
-static bool tcp_probed;
+static struct tracepoint *tcp_tracepoint;	/* NULL: not probed */
 
 /* Caller holds the socket's lock. */
 static void tcp_count(struct iscsit_tcp *tcp, struct iscsit_tcp_event *event)
@@ -408,9 +408,29 @@ void iscsit_tcp_query(struct iscsit_tcp *tcp, struct iscsit_tcp_state *state)
  */
 bool iscsit_tcp_counts_events(void)
 {
-	return tcp_probed;
+	return tcp_tracepoint;
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_tcp_counts_events);
+
+static void __init tcp_find_tracepoint(struct tracepoint *tracepoint,
+				       void *unused)
+{
+	if (!strcmp(tracepoint->name, "tcp_cong_state_set"))
+		tcp_tracepoint = tracepoint;
+}
+
+/* By its name: TCP does not export the tracepoint to modules. */
+static void __init tcp_register_probe(void)
+{
+	check_trace_callback_type_tcp_cong_state_set(tcp_probe);
+
+	if (!IS_ENABLED(CONFIG_TRACEPOINTS))
+		return;
+	for_each_kernel_tracepoint(tcp_find_tracepoint, NULL);
+	if (tcp_tracepoint &&
+	    tracepoint_probe_register(tcp_tracepoint, tcp_probe, NULL))
+		tcp_tracepoint = NULL;
+}
 
 int __init iscsit_tcp_init(void)
 {
@@ -426,15 +446,15 @@ int __init iscsit_tcp_init(void)
 		return ret;
 	}
 
-	tcp_probed = !register_trace_tcp_cong_state_set(tcp_probe, NULL);
+	tcp_register_probe();
 	return 0;
 }
 
 /* No connection is left, but events of the last ones may be. */
 void iscsit_tcp_exit(void)
 {
-	if (tcp_probed) {
-		unregister_trace_tcp_cong_state_set(tcp_probe, NULL);
+	if (IS_ENABLED(CONFIG_TRACEPOINTS) && tcp_tracepoint) {
+		tracepoint_probe_unregister(tcp_tracepoint, tcp_probe, NULL);
 		tracepoint_synchronize_unregister();
 	}
 	destroy_workqueue(tcp_wq);
