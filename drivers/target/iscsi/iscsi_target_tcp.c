@@ -36,8 +36,8 @@
  *	       dropped or marked a packet (NET_XMIT_DROP, NET_XMIT_CN); segs_out
  *	       has been counted up by then.
  *
- * Not told apart from local: an acknowledgment with ECE that delivers nothing,
- * and the delay gradient of the congestion control "cdg".
+ * Not told apart from local: an acknowledgment with ECE that delivers nothing.
+ * The delay gradient of the congestion control "cdg" counts as either.
  *
  * Whether an entry from Open or Disorder is TLP's is thus known at the next
  * change of state, or as soon as the socket is unlocked in CWR. Only a
@@ -99,8 +99,6 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_tcp_settle);
 static enum iscsit_cause tcp_cwr_cause(const struct iscsit_tcp *tcp,
 				       const struct tcp_sock *tp)
 {
-	if (!(tp->ecn_flags & TCP_ECN_OK))
-		return ISCSIT_CAUSE_CWR_LOCAL;
 	if (tp->delivered_ce != tcp->delivered_ce ||
 	    tp->segs_out == tcp->segs_out)
 		return ISCSIT_CAUSE_CWR_ECN;
