@@ -434,7 +434,7 @@ int __init iscsit_tcp_init(void)
 {
 	int ret;
 
-	tcp_wq = alloc_workqueue("iscsit_tcp", 0, 0);
+	tcp_wq = alloc_workqueue("iscsit_tcp", WQ_UNBOUND, 0);
 	if (!tcp_wq)
 		return -ENOMEM;
 

@@ -240,5 +240,5 @@ static struct kunit_suite tcp_test_suite = {
 kunit_test_suite(tcp_test_suite);
 
 MODULE_DESCRIPTION("KUnit tests of the iSCSI target's TCP observation");
-MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
+MODULE_INFO(import_ns, "EXPORTED_FOR_KUNIT_TESTING");
 MODULE_LICENSE("GPL");
