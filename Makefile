@@ -50,6 +50,13 @@ modules_install: ## Install what `make modules` built, as root; the kernel's own
 dkms-deb: deps ## A Debian package in out/ with which DKMS builds the two modules for each kernel
 	@tools/kernel dkms-deb out
 
+FLAVOUR ?= amd64
+
+.PHONY: kernel-deb
+kernel-deb: deps ## The patched kernel as Debian packages in out/ (hours; FLAVOUR=cloud-amd64: less)
+	@ci/deps cpio debhelper kmod libdw-dev rsync
+	@tools/kernel deb --flavour $(FLAVOUR) out
+
 .PHONY: clean
 clean: ## Remove out/; the cache in LIO_CWND_CACHE stays
 	rm -rf out
