@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The targets are listed by `make help`; each is one command of tools/ that can be run by itself.
+# KERNEL=7.3 takes that kernel instead of 6.12.
 
 export LIO_CWND_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lio-cwnd
+export LIO_CWND_KERNEL ?= $(KERNEL)
 export CARGO_TARGET_DIR ?= $(LIO_CWND_CACHE)/cargo
 # Rustup's toolchains are found by RUSTUP_HOME, which stays.
 export CARGO_HOME ?= $(LIO_CWND_CACHE)/cargo-home
@@ -10,7 +12,7 @@ LAB = tools/cwndlab
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z_-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
 deps: ## Install the Debian packages that are missing
@@ -31,6 +33,30 @@ check: deps ## All tests: kernel, tools, lab, and the real parts end to end
 .PHONY: export
 export: deps ## The kernel side as a mailable patch series in out/series
 	@tools/kernel export out/series
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+RELEASE = $(shell cat $(KDIR)/include/config/kernel.release)
+
+.PHONY: modules
+modules: deps ## Only target_core_mod and iscsi_target_mod, for the installed kernel whose headers are in KDIR
+	@tools/kernel modules $(KDIR)
+
+.PHONY: modules_install
+modules_install: ## Install what `make modules` built, as root; the kernel's own stay, unused
+	@$(MAKE) -C $(KDIR) M=$(CURDIR)/out/modules/$(RELEASE) CONFIG_MODULE_SIG_ALL= modules_install
+	@# The headers have no System.map, without which kbuild skips this:
+	@depmod $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) $(RELEASE)
+
+.PHONY: dkms-deb
+dkms-deb: deps ## A Debian package in out/ with which DKMS builds the two modules for each kernel
+	@tools/kernel dkms-deb out
+
+FLAVOUR ?= amd64
+
+.PHONY: kernel-deb
+kernel-deb: deps ## The patched kernel as Debian packages in out/ (hours; FLAVOUR=cloud-amd64: less)
+	@ci/deps cpio debhelper kmod libdw-dev rsync
+	@tools/kernel deb --flavour $(FLAVOUR) out
 
 .PHONY: clean
 clean: ## Remove out/; the cache in LIO_CWND_CACHE stays

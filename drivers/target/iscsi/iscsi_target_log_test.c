@@ -114,5 +114,5 @@ static struct kunit_suite log_test_suite = {
 kunit_test_suite(log_test_suite);
 
 MODULE_DESCRIPTION("KUnit tests of the iSCSI target's log page");
-MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
+MODULE_INFO(import_ns, "EXPORTED_FOR_KUNIT_TESTING");
 MODULE_LICENSE("GPL");

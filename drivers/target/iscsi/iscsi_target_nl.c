@@ -241,8 +241,8 @@ int iscsit_nl_sampling_set_doit(struct sk_buff *skb, struct genl_info *info)
 	WRITE_ONCE(nn->period_ms,
 		   nla_get_u32(info->attrs[ISCSIT_A_PERIOD_MS]));
 	/* Do not let a long period that has begun come to its end first. */
-	if (delayed_work_pending(&nn->work))
-		mod_delayed_work(system_wq, &nn->work, 0);
+	if (cancel_delayed_work(&nn->work))
+		schedule_delayed_work(&nn->work, 0);
 	return 0;
 }
 
@@ -283,7 +283,7 @@ static void sampling_work(struct work_struct *work)
 	nn->next += period;
 	if (!time_in_range(nn->next, now, now + period))
 		nn->next = now + period;
-	queue_delayed_work(system_wq, &nn->work, nn->next - now);
+	schedule_delayed_work(&nn->work, nn->next - now);
 }
 
 /* Somebody is about to listen, in a network namespace that we are not told. */
@@ -299,7 +299,7 @@ static int iscsit_nl_bind(int group)
 	for_each_net_rcu(net) {
 		nn = net_generic(net, iscsit_nl_net_id);
 		WRITE_ONCE(nn->until, jiffies + SAMPLING_GRACE);
-		queue_delayed_work(system_wq, &nn->work, 0);
+		schedule_delayed_work(&nn->work, 0);
 	}
 	rcu_read_unlock();
 	return 0;

@@ -36,8 +36,8 @@
  *	       dropped or marked a packet (NET_XMIT_DROP, NET_XMIT_CN); segs_out
  *	       has been counted up by then.
  *
- * Not told apart from local: an acknowledgment with ECE that delivers nothing,
- * and the delay gradient of the congestion control "cdg".
+ * Not told apart from local: an acknowledgment with ECE that delivers nothing.
+ * The delay gradient of the congestion control "cdg" counts as either.
  *
  * Whether an entry from Open or Disorder is TLP's is thus known at the next
  * change of state, or as soon as the socket is unlocked in CWR. Only a
@@ -65,7 +65,7 @@ static DEFINE_SPINLOCK(tcp_by_sk_lock);		/* for writers */
 static DEFINE_XARRAY_ALLOC1(tcp_by_id);		/* those that logged in */
 static u32 tcp_next_id;
 static struct workqueue_struct *tcp_wq;
-static bool tcp_probed;
+static struct tracepoint *tcp_tracepoint;	/* NULL: not probed */
 
 /* Caller holds the socket's lock. */
 static void tcp_count(struct iscsit_tcp *tcp, struct iscsit_tcp_event *event)
@@ -99,8 +99,6 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_tcp_settle);
 static enum iscsit_cause tcp_cwr_cause(const struct iscsit_tcp *tcp,
 				       const struct tcp_sock *tp)
 {
-	if (!(tp->ecn_flags & TCP_ECN_OK))
-		return ISCSIT_CAUSE_CWR_LOCAL;
 	if (tp->delivered_ce != tcp->delivered_ce ||
 	    tp->segs_out == tcp->segs_out)
 		return ISCSIT_CAUSE_CWR_ECN;
@@ -408,15 +406,35 @@ void iscsit_tcp_query(struct iscsit_tcp *tcp, struct iscsit_tcp_state *state)
  */
 bool iscsit_tcp_counts_events(void)
 {
-	return tcp_probed;
+	return tcp_tracepoint;
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_tcp_counts_events);
+
+static void __init tcp_find_tracepoint(struct tracepoint *tracepoint,
+				       void *unused)
+{
+	if (!strcmp(tracepoint->name, "tcp_cong_state_set"))
+		tcp_tracepoint = tracepoint;
+}
+
+/* By its name: TCP does not export the tracepoint to modules. */
+static void __init tcp_register_probe(void)
+{
+	check_trace_callback_type_tcp_cong_state_set(tcp_probe);
+
+	if (!IS_ENABLED(CONFIG_TRACEPOINTS))
+		return;
+	for_each_kernel_tracepoint(tcp_find_tracepoint, NULL);
+	if (tcp_tracepoint &&
+	    tracepoint_probe_register(tcp_tracepoint, tcp_probe, NULL))
+		tcp_tracepoint = NULL;
+}
 
 int __init iscsit_tcp_init(void)
 {
 	int ret;
 
-	tcp_wq = alloc_workqueue("iscsit_tcp", 0, 0);
+	tcp_wq = alloc_workqueue("iscsit_tcp", WQ_UNBOUND, 0);
 	if (!tcp_wq)
 		return -ENOMEM;
 
@@ -426,15 +444,15 @@ int __init iscsit_tcp_init(void)
 		return ret;
 	}
 
-	tcp_probed = !register_trace_tcp_cong_state_set(tcp_probe, NULL);
+	tcp_register_probe();
 	return 0;
 }
 
 /* No connection is left, but events of the last ones may be. */
 void iscsit_tcp_exit(void)
 {
-	if (tcp_probed) {
-		unregister_trace_tcp_cong_state_set(tcp_probe, NULL);
+	if (IS_ENABLED(CONFIG_TRACEPOINTS) && tcp_tracepoint) {
+		tracepoint_probe_unregister(tcp_tracepoint, tcp_probe, NULL);
 		tracepoint_synchronize_unregister();
 	}
 	destroy_workqueue(tcp_wq);

@@ -16,7 +16,6 @@ from cwndlab.paths import REPO, LabError, cache
 
 TRIPLE = "x86_64-unknown-linux-gnu"
 BINARIES = ("iscsi-cwndd", "lio-cwndmon")
-SOURCE_PACKAGE = "linux-source-6.12"
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,8 @@ def _kernel(patched: bool) -> tuple[Path, str]:
     tool = str(REPO / "tools/kernel")
     lines = _output([tool, "build", *([] if patched else ["--unpatched"])], "kernel").splitlines()
     binary = Path(lines[-1])  # …/VERSION/patched/build/linux
-    return binary, f"{SOURCE_PACKAGE} {binary.parents[2].name}"
+    version = binary.parents[2].name
+    return binary, f"linux-source-{'.'.join(version.split('.')[:2])} {version}"
 
 
 def _tools() -> Path:

@@ -347,6 +347,9 @@ impl Notify {
         let used = if prompt { self.asked_bytes(input).saturating_add(lump) } else { u64::MAX };
         let unused = self.filled_bytes.saturating_sub(used);
         self.filled_bytes = (self.filled_bytes - unused).min(self.window_bytes);
+        if unused > 0 {
+            self.pending_bytes = 0;
+        }
         // In a pipe this full nothing pauses this long but a hole in TCP's sequence. What it holds back completes all at
         // once, and must not be asked for again in one burst.
         let full = self.capacity > 0 && 4 * self.asked_bytes(input) >= 3 * carried(self.capacity, self.rtt_us());
