@@ -66,5 +66,6 @@ def plan(
         "iscsid": iscsid,
         "static": static,
         "daemon": variant == "feedback",
+        "strategy": values["daemon"]["strategy"],
         "monitor": monitor,
     }

@@ -18,6 +18,11 @@ def test_defaults_are_resolved():
     assert values["net"]["access_mbit"] == 1000
 
 
+def test_a_queue_may_be_given_a_least_number_of_packets():
+    assert load(NAME, ("net.queue_min_pkts=20",)).net.queue_bytes == 125_000
+    assert load(NAME, ("net.queue_min_pkts=100",)).net.queue_bytes == 151_400
+
+
 def test_settings_override_any_key():
     scenario = load(
         NAME,
@@ -49,6 +54,7 @@ def test_settings_override_any_key():
         (("workload.kind=sideways",), "should be 'buffered', 'direct', 'random' or 'verify'"),
         (("workload.kind=verify",), "needs target.backstore ramdisk or fileio"),
         (("target.backstore=ramdisk",), "workload.size_mb × workload.luns must be at most"),
+        (("daemon.strategy=guess",), "daemon.strategy: input should be 'notify', 'linear' or 'binary'"),
         (("static.queue_depth=0",), "static.queue_depth: input should be greater than or equal to 1"),
         (("net",), "expected KEY=VALUE"),
     ],
