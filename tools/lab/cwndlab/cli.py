@@ -129,7 +129,7 @@ def plot(results: tuple[Path, ...], output: Path) -> None:
 
 @cli.command()
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), default="out/demo", show_default=True)
-@click.option("--full-oracle", "search", is_flag=True, help="Search the best static settings again (an hour).")
+@click.option("--full-oracle", "search", is_flag=True, help="Search the best static settings again (half an hour).")
 @JOBS
 def demo(output: Path, search: bool, jobs: int) -> None:
     """Compare stock, static and feedback; ends with a table."""

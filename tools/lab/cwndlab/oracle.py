@@ -59,7 +59,9 @@ def model(scenario: Scenario) -> Point:
     net = scenario.net
     in_flight_bytes = net.bdp_bytes + net.queue_bytes / 2
     ideal_kb = max(1.0, net.bdp_bytes / 1024 / REQUESTS_IN_BDP)
-    return Point(in_flight_bytes, min(REQUESTS_KB, key=lambda kb: abs(math.log2(kb / ideal_kb))))
+    # No finer than leaves the queue depth room to grow.
+    fit = [kb for kb in REQUESTS_KB if 1.5 * in_flight_bytes / 1024 / kb <= MAX_DEPTH] or REQUESTS_KB[-1:]
+    return Point(in_flight_bytes, min(fit, key=lambda kb: abs(math.log2(kb / ideal_kb))))
 
 
 def _moves(scenario: Scenario, *, fine: bool) -> Iterator[Callable[[Point, int], Point]]:

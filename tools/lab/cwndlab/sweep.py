@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -179,30 +179,33 @@ def key_of(images: Images, scenario: Scenario, variant: str) -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """A results file's lines; one that a kill has cut short is left out."""
-    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    """A results file's lines; a last one that a kill has cut short is left out."""
+    *whole, cut = path.read_text(errors="replace").split("\n")
+    lines = []
+    for n, text in enumerate(whole or filter(None, [cut]), 1):
+        try:
+            line = json.loads(text)
+            known = line["format"] == FORMAT
+        except (ValueError, TypeError, KeyError):
+            known = False
+        if not known:
+            raise LabError(f"{path}: line {n} is not of a sweep's results, {FORMAT}")
+        lines.append(line)
+    return lines
 
 
 class Store:
     """The results file, and the runs it has."""
 
-    def __init__(self, file: TextIO):
+    def __init__(self, file: BinaryIO, lines: list[dict[str, Any]]):
         self._file, self._lock = file, threading.Lock()
-        text = file.read()
-        whole = text[: text.rfind("\n") + 1]
-        file.truncate(len(whole.encode()))  # a line that a kill has cut short
-        self.lines = [json.loads(line) for line in whole.splitlines()]
-        for line in self.lines:
-            if line.get("format") != FORMAT:
-                raise LabError(f"{file.name}: format is {line.get('format')!r}, not {FORMAT!r}; give another --output")
-        self.runs = {line["key"]: line for line in self.lines if line["kind"] == "run"}
+        self.runs = {line["key"]: line for line in lines if line["kind"] == "run"}
 
     def add(self, kind: str, line: dict[str, Any]) -> dict[str, Any]:
         line = {"format": FORMAT, "kind": kind} | line
         with self._lock:
-            self._file.write(json.dumps(line) + "\n")
+            self._file.write(json.dumps(line).encode() + b"\n")
             self._file.flush()
-            self.lines.append(line)
         return line
 
 
@@ -210,13 +213,15 @@ class Store:
 def opened(path: Path) -> Iterator[Store]:
     """The results file, to be added to by nobody else."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+") as file:
+    with open(path, "a+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LabError(f"{path}: another sweep is writing to it") from None
+        lines = read(path)
         file.seek(0)
-        yield Store(file)
+        file.truncate(file.read().rfind(b"\n") + 1)  # a line that a kill has cut short
+        yield Store(file, lines)
 
 
 def _measure(bench: runs.Bench, store: Store, cell: Cell, scenario: Scenario, variant: str) -> dict[str, Any]:

@@ -223,8 +223,10 @@ def test_two_sweeps_do_not_share_a_file(tmp_path):
             pass
 
 
-def test_another_file_is_not_written_to(tmp_path):
+@pytest.mark.parametrize("text", ['{"format": "other"}\nx', "a line\nand another", "[]\n", "{}\n", "a line"])
+def test_another_file_is_not_written_to(tmp_path, text):
     path = tmp_path / "notes.jsonl"
-    path.write_text('{"format": "other"}\n')
-    with pytest.raises(LabError, match="format is 'other'"), sweep.opened(path):
+    path.write_text(text)
+    with pytest.raises(LabError, match="notes.jsonl: line 1 is not of a sweep's results"), sweep.opened(path):
         pass
+    assert path.read_text() == text
