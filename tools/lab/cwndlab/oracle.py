@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The best static settings, found by trying: the yardstick for the daemon.
 
-climb() starts where a model of the path says and moves one setting at a time, while that helps: in
-large steps, then in small ones, in at most CLIMB_RUNS runs. grid() is every combination of a coarse
+climb() starts where a model of the path says, or at Debian's own settings, and moves one setting at a time, while that
+helps: in large steps, then in small ones, in at most CLIMB_RUNS runs. grid() is every combination of a coarse
 grid, hundreds of runs: what the climb is checked against.
 """
 
@@ -37,7 +37,7 @@ class Point:
 
     in_flight_bytes: float  # asked for by the session: queue depth × request size × disks
     request_kb: int
-    read_ahead: float = 2.0  # of all disks, in parts of in_flight_bytes
+    read_ahead: float = 1.0  # of all disks, in parts of in_flight_bytes; up to two read-aheads are in flight
     clamp: float = 0.0  # advertised window, in parts of what the path holds, BDP and queue; 0: not clamped
     pacing: bool = True
 
@@ -48,7 +48,7 @@ class Point:
         return Static(
             request_kb=self.request_kb,
             queue_depth=min(MAX_DEPTH, max(1, round(each_kb / self.request_kb))),
-            read_ahead_kb=max(self.request_kb, round(each_kb * self.read_ahead)),
+            read_ahead_kb=max(SMALLEST_KB, round(each_kb * self.read_ahead)),
             window_kb=round(self.clamp * holds_kb),
             pacing=self.pacing,
         )
@@ -62,6 +62,27 @@ def model(scenario: Scenario) -> Point:
     # No finer than leaves the queue depth room to grow.
     fit = [kb for kb in REQUESTS_KB if 1.5 * in_flight_bytes / 1024 / kb <= MAX_DEPTH] or REQUESTS_KB[-1:]
     return Point(in_flight_bytes, min(fit, key=lambda kb: abs(math.log2(kb / ideal_kb))))
+
+
+def debian(scenario: Scenario) -> Point:
+    """What the variant stock has, but for the product's sysctls."""
+    depth, request_kb, read_ahead_kb, window_kb = 32, 1280, 128, 512
+    holds_kb = (scenario.net.bdp_bytes + scenario.net.queue_bytes) / 1024
+    return Point(
+        in_flight_bytes=depth * request_kb * 1024 * scenario.workload.luns,
+        request_kb=request_kb,
+        read_ahead=read_ahead_kb / (depth * request_kb),
+        clamp=window_kb / holds_kb,
+        pacing=False,
+    )
+
+
+def ample(scenario: Scenario) -> Static:
+    """Asks for three times what the path holds: for variants whose transport decides how much is in flight."""
+    holds_bytes = scenario.net.bdp_bytes + scenario.net.queue_bytes
+    request_kb = min(4 * model(scenario).request_kb, REQUESTS_KB[-1])  # the queue depth is to reach that far
+    static = Point(3 * holds_bytes, request_kb).static(scenario)
+    return static.model_copy(update={"window_kb": None, "pacing": None})  # the variant's own
 
 
 def _moves(scenario: Scenario, *, fine: bool) -> Iterator[Callable[[Point, int], Point]]:
@@ -94,7 +115,7 @@ def climb(scenario: Scenario, measure: Measure, most_runs: int = CLIMB_RUNS) -> 
         return new[won] if won and tried[won]["throughput_bytes_per_s"] > BETTER * before else None
 
     start = model(scenario)
-    at = attempt([start, replace(start, pacing=False)]) or start
+    at = attempt([start, replace(start, pacing=False), debian(scenario)]) or start
     for fine in (False, True):
         for move in _moves(scenario, fine=fine):
             ways = [1, -1]

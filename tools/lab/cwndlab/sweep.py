@@ -25,7 +25,7 @@ from cwndlab import boot, oracle, result, runs
 from cwndlab.images import Images
 from cwndlab.oracle import CLIMB_RUNS
 from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError
-from cwndlab.scenario import Scenario, Section, check, path_of, put, read_toml
+from cwndlab.scenario import Scenario, Section, Static, check, path_of, put, read_toml
 from cwndlab.variant import plan
 
 FORMAT = "lio-cwnd-sweep/1"
@@ -226,6 +226,8 @@ def opened(path: Path) -> Iterator[Store]:
 
 def _measure(bench: runs.Bench, store: Store, cell: Cell, scenario: Scenario, variant: str) -> dict[str, Any]:
     """A run's line: the stored one, or a new one."""
+    if variant in ("bbr", "rwnd") and scenario.static == Static():
+        scenario = scenario.model_copy(update={"static": oracle.ample(scenario)})
     key = key_of(bench.images, scenario, variant)
     if key not in store.runs:
         static = scenario.static.model_dump() if variant == "static" else None

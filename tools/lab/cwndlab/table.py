@@ -42,6 +42,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "queue ms": _number("standing_queue_s", 1e3, 2),
     "cwnd ±": _number("cwnd_spread", 1, 2),
     "90 % s": _number("time_to_90_s", 1, 2),
+    "oracle's": _number("oracle_time_to_90_s", 1, 2),
     "oracle's settings": _static,
     "breaks": lambda row: ", ".join(row["breaks"]) or NOTHING,
 }

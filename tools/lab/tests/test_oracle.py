@@ -44,6 +44,19 @@ def test_the_climb_tries_every_kind_of_setting():
         assert len({getattr(static, key) for static in tried}) > 1
 
 
+def test_debians_own_settings_are_tried():
+    scenario = load("wan-1g-50ms")
+    debians = Static(request_kb=1280, queue_depth=32, read_ahead_kb=128, window_kb=512, pacing=False)
+    assert debians in oracle.climb(scenario, pretend, 3)
+
+
+def test_ample_is_more_than_the_path_holds_and_leaves_the_window_alone():
+    scenario = load("wan-100m-20ms")
+    ample = oracle.ample(scenario)
+    assert ample.queue_depth * ample.request_kb * 1024 == pytest.approx(3 * 375_000, rel=0.05)
+    assert ample.window_kb is ample.pacing is None
+
+
 def test_disks_share_what_is_in_flight():
     one, four = load("wan-1g-50ms"), load("wan-1g-50ms", ("workload.luns=4",))
     depth = oracle.model(one).static(one).queue_depth
