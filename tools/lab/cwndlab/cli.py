@@ -161,8 +161,10 @@ def run_sweep(file: Path, output: Path | None, only: str, list_only: bool, jobs:
             click.echo(cell.name)
         return
     output = output or Path("out/sweep") / f"{file.stem}.jsonl"
-    sweep.run(images.build(report), file, cells, chosen, output, jobs)
+    failed = sweep.run(images.build(report), file, cells, chosen, output, jobs)
     show_table(floors.look(sweep.read(output), str(output)))
+    if failed:
+        raise LabError(f"{len(failed)} of {len(chosen)} cells failed; the last: {failed[-1]}")
 
 
 @cli.command(name="table")

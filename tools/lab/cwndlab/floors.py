@@ -111,7 +111,8 @@ def look(lines: list[dict[str, Any]], where: str) -> dict[str, Any]:
     if not sweeps:
         raise LabError(f"{where}: no sweep has been started there")
     wanted = sweeps[-1]["cells"]
-    rows = [row(cells[name], runs) for name in wanted if name in cells]
+    measured = {name for name, keys in wanted.items() if name in cells and keys.items() <= cells[name]["runs"].items()}
+    rows = [row(cells[name], runs) for name in wanted if name in measured]
 
     def of(name: str, chosen: list[dict[str, Any]]) -> float | None:
         return mean([r[name] for r in chosen if r[name]])
@@ -119,7 +120,7 @@ def look(lines: list[dict[str, Any]], where: str) -> dict[str, Any]:
     gentle = of("feedback_to_oracle", [r for r in rows if r["loss_free_gentle"]])
     return {
         "rows": rows,
-        "missing": [name for name in wanted if name not in cells],
+        "missing": [name for name in wanted if name not in measured],
         "means": {
             "feedback_to_oracle": of("feedback_to_oracle", rows),
             "feedback_to_oracle_loss_free_100_mbit": gentle,

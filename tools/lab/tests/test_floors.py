@@ -27,7 +27,7 @@ def lines(*settings, cell="a", **runs):
     made = [{"kind": "run", "key": f"{cell} {variant}", **GOOD, **changed} for variant, changed in runs.items()]
     keys = {variant: f"{cell} {variant}" for variant in runs}
     line = {"kind": "cell", "cell": cell, "limit_bytes_per_s": scenario.limit_bytes_per_s, "runs": keys}
-    return [{"kind": "sweep", "cells": [cell]}, *made, line | {"scenario": scenario.resolved()}]
+    return [{"kind": "sweep", "cells": {cell: {}}}, *made, line | {"scenario": scenario.resolved()}]
 
 
 def breaks(*settings, feedback=None, oracle=None, stock=None):
@@ -90,11 +90,17 @@ def test_the_limit_is_the_payload_and_follows_changes():
 
 def test_only_the_last_sweeps_cells_are_shown_and_the_last_of_a_name_counts():
     old, new = lines(cell="old", feedback={}), lines(feedback={"throughput_bytes_per_s": 1}) + lines(feedback={})
-    new[-4]["cells"] = new[-3]["cells"] = ["a", "b"]
+    new[-3]["cells"] = {"a": {"feedback": "a feedback"}, "b": {}}
     found = floors.look(old + new, "a file")
     assert [row["cell"] for row in found["rows"]] == ["a"]
     assert found["rows"][0]["feedback_bytes_per_s"] == 10e6
     assert found["missing"] == ["b"]
+
+
+def test_a_cell_that_another_daemon_was_measured_with_is_missing():
+    made = lines(feedback={}, stock={})
+    made[0]["cells"] = {"a": {"feedback": "another key", "stock": "a stock"}}
+    assert floors.look(made, "a file")["missing"] == ["a"]
 
 
 def test_no_sweep_is_said_in_a_line():
