@@ -43,12 +43,13 @@ class Point:
 
     def static(self, scenario: Scenario) -> Static:
         """As settings of each disk."""
+        buffered = scenario.workload.kind == "buffered"
         each_kb = self.in_flight_bytes / 1024 / scenario.workload.luns
         holds_kb = (scenario.net.bdp_bytes + scenario.net.queue_bytes) / 1024
         return Static(
             request_kb=self.request_kb,
             queue_depth=min(MAX_DEPTH, max(1, round(each_kb / self.request_kb))),
-            read_ahead_kb=max(SMALLEST_KB, round(each_kb * self.read_ahead)),
+            read_ahead_kb=max(SMALLEST_KB, round(each_kb * self.read_ahead)) if buffered else None,
             window_kb=round(self.clamp * holds_kb),
             pacing=self.pacing,
         )
@@ -135,8 +136,10 @@ def grid(scenario: Scenario) -> list[Static]:
 
 def brief(static: dict[str, Any]) -> str:
     """The settings in a few letters: 64 KiB requests × 6, read-ahead 768 KiB, a window of 500 KiB, paced."""
-    text = f"{static['request_kb']}K×{static['queue_depth']} ra{static['read_ahead_kb']}K"
-    return text + (f" w{static['window_kb']}K" if static["window_kb"] else "") + (" paced" if static["pacing"] else "")
+    text = f"{static['request_kb']}K×{static['queue_depth']}"
+    for name, key in (("ra", "read_ahead_kb"), ("w", "window_kb")):
+        text += f" {name}{static[key]}K" if static[key] else ""
+    return text + (" paced" if static["pacing"] else "")
 
 
 def as_toml(settings: dict[str, Any]) -> str:

@@ -73,6 +73,7 @@ def test_the_grid_tries_read_ahead_only_where_it_counts():
     read_aheads = {p.read_ahead_kb / p.request_kb / p.queue_depth for p in oracle.grid(load("wan-100m-20ms"))}
     assert len(oracle.grid(load("wan-100m-20ms-direct16m"))) < len(oracle.grid(load("wan-100m-20ms"))) < 600
     assert min(read_aheads) < 1 < max(read_aheads)
+    assert {p.read_ahead_kb for p in oracle.grid(load("wan-100m-20ms-direct16m"))} == {None}
 
 
 def test_what_is_found_can_be_pasted_into_a_scenario():
