@@ -24,7 +24,8 @@ from pathlib import Path
 from cwndlab.images import BINARIES, Images
 from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError, cache
 
-MEMORY_MB = 3072
+# What two guests take at least of /dev/shm.
+ROOM_BYTES = 6 << 30
 # Any fixed moment: wall time in the guest starts here (1 November 2026, UTC).
 START_NS = 1_793_491_200 * 10**9
 # What must never stand in a console log.
@@ -46,7 +47,7 @@ def _prepare(images: Images, plan: dict) -> Path:
 
 
 def _command(images: Images, plan: dict, *, virtual_time: bool) -> list[str]:
-    """UML's command line: the same for every run (the kernel mixes it into its random numbers).
+    """UML's command line: the same for every run of the same (the kernel mixes it into its random numbers).
 
     The guest sees nothing of the host but the run directory and the link in it.
     """
@@ -54,7 +55,7 @@ def _command(images: Images, plan: dict, *, virtual_time: bool) -> list[str]:
         "setarch",
         "-R",
         str(images.kernel),
-        f"mem={MEMORY_MB}M",
+        f"mem={plan['memory_mb']}M",
         "hostfs=/proc/self/cwd",
         "root=none",
         "rootfstype=hostfs",
@@ -101,7 +102,7 @@ def _memory_folder() -> Path:
     Decided once, before the first guest takes of that room: all runs shall have the same environment.
     """
     shm = Path("/dev/shm")
-    roomy = os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > 2 * MEMORY_MB << 20
+    roomy = os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > ROOM_BYTES
     return shm if roomy else cache()
 
 

@@ -8,10 +8,12 @@ import tomllib
 from pathlib import Path
 
 import click
+from rich.console import Console
 from rich.table import Table
 
-from cwndlab import boot, images, oracle, overhead, runs
+from cwndlab import boot, floors, images, oracle, overhead, runs, sweep
 from cwndlab import demo as demonstration
+from cwndlab import table as tables
 from cwndlab.paths import SCENARIOS, TESTS, LabError
 from cwndlab.result import FORMAT
 from cwndlab.scenario import load
@@ -19,6 +21,7 @@ from cwndlab.variant import VARIANTS, plan
 
 SETTING = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a scenario key.")
 JOBS = click.option("--jobs", type=click.IntRange(1, 256), default=runs.default_jobs, help="Guests at once.")
+WIDEST = 1000  # a sweep's table is as wide as it is, on any terminal
 UNPATCHED = click.option("--unpatched", is_flag=True, help="Boot Debian's kernel without the series.")
 
 
@@ -126,11 +129,70 @@ def plot(results: tuple[Path, ...], output: Path) -> None:
 
 @cli.command()
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), default="out/demo", show_default=True)
-@click.option("--full-oracle", "search", is_flag=True, help="Search the best static settings again (an hour).")
+@click.option("--full-oracle", "search", is_flag=True, help="Search the best static settings again (half an hour).")
 @JOBS
 def demo(output: Path, search: bool, jobs: int) -> None:
     """Compare stock, static and feedback; ends with a table."""
     demonstration.run(images.build(report), output, at_once=jobs, search=search)
+
+
+@cli.command(name="sweep")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The results, JSON lines that are added to.  [default: out/sweep/<name of FILE>.jsonl]",
+)
+@click.option("--only", default="*", show_default=True, metavar="PATTERN", help="Cells whose names match.")
+@click.option("--list", "list_only", is_flag=True, help="Print the cells' names and start nothing.")
+@JOBS
+def run_sweep(file: Path, output: Path | None, only: str, list_only: bool, jobs: int) -> None:
+    """Measure the cells of FILE, a matrix of scenarios and variants; again: only what is missing.
+
+    \b
+    Examples:
+      cwndlab sweep configs/sweeps/matrix-small.toml
+      cwndlab sweep configs/sweeps/matrix.toml --only 'buffered-*-100mbit-*' --jobs 1
+    """
+    cells = sweep.load(file)
+    chosen = sweep.choose(cells, only)
+    if list_only:
+        for cell in chosen:
+            click.echo(cell.name)
+        return
+    output = output or Path("out/sweep") / f"{file.stem}.jsonl"
+    failed = sweep.run(images.build(report), file, cells, chosen, output, jobs)
+    show_table(floors.look(sweep.read(output), str(output)))
+    if failed:
+        raise LabError(f"{len(failed)} of {len(chosen)} cells failed; the last: {failed[-1]}")
+
+
+@cli.command(name="table")
+@click.argument("results", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Write the table here as well.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the rows here.")
+@click.option("--check", is_flag=True, help="Exit 1 if a floor is broken, or a cell missing.")
+def print_sweep(results: Path, markdown: Path | None, json_path: Path | None, check: bool) -> None:
+    """Print the table of a sweep's RESULTS.
+
+    \b
+    Example:
+      cwndlab table out/sweep/matrix.jsonl --markdown matrix.md --check
+    """
+    found = floors.look(sweep.read(results), str(results))
+    if markdown:
+        markdown.write_text(tables.as_markdown(found))
+    if json_path:
+        json_path.write_text(json.dumps(found, indent=1) + "\n")
+    show_table(found)
+    if check and (found["missing"] or found["mean_broken"] or any(row["breaks"] for row in found["rows"])):
+        sys.exit(1)
+
+
+def show_table(found: dict) -> None:
+    Console(width=WIDEST, highlight=False).print(tables.on_terminal(found), crop=False)
+    for line in tables.remarks(found):
+        runs.output.print(line, soft_wrap=True)
 
 
 def summary(results: list[dict]) -> Table:

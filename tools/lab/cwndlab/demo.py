@@ -9,20 +9,26 @@ from rich.table import Table
 
 from cwndlab import oracle, runs
 from cwndlab.images import Images
-from cwndlab.scenario import load
+from cwndlab.scenario import Scenario, load
 
-CELLS = ("wan-100m-20ms", "wan-100m-20ms-direct16m", "wan-1g-50ms", "wan-1g-200ms")
+CELLS = ("wan-100m-20ms", "wan-100m-20ms-direct16m", "wan-1g-50ms", "wan-1g-50ms-direct16m", "wan-1g-200ms")
 SHOWN = ("stock", "static", "feedback")
 
 
-def full_oracle(made: Images, name: str, scenario, at_once: int) -> tuple[dict, list[dict]]:
-    """Search a scenario's static settings."""
+def full_oracle(made: Images, name: str, scenario: Scenario, at_once: int) -> tuple[dict, list[dict]]:
+    """Search a scenario's static settings: the best run's record, and all that were tried, best first."""
 
-    def measure(scenarios: list) -> list[dict]:
-        todo = [runs.Job(f"{name} qd={s.static.queue_depth} r={s.static.request_kb}k", s, "static") for s in scenarios]
+    def measure(scenarios: list[Scenario]) -> list[dict]:
+        todo = [runs.Job(f"{name} {oracle.brief(s.static.model_dump())}", s, "static") for s in scenarios]
         return runs.run_all(made, todo, at_once=at_once)
 
-    return oracle.search(scenario, measure)
+    tried = oracle.climb(scenario, measure)
+    table = [
+        static.model_dump()
+        | {key: found[key] for key in ("throughput_bytes_per_s", "retransmitted_pkts", "time_to_90_s")}
+        for static, found in sorted(tried.items(), key=lambda item: -item[1]["throughput_bytes_per_s"])
+    ]
+    return tried[oracle.best(tried)], table
 
 
 def run(made: Images, output: Path, *, at_once: int, search: bool) -> None:

@@ -2,11 +2,13 @@
 """One run's record, made from what the guest wrote. The format is described in docs/lab.md."""
 
 import bisect
+import statistics
+from collections.abc import Iterator
 from typing import Any
 
 FORMAT = "lio-cwnd-result/1"
-# time_to_90_s looks at the mean rate of this long a window, ending now.
-RATE_WINDOW_S = 1.0
+# time_to_90_s looks at the mean rate of a window this long: no shorter, or single requests show.
+RATE_WINDOW_S, RATE_WINDOW_RTT = 0.5, 4
 CAUSES = ("cwr_local", "cwr_ecn", "cwr_tlp", "recovery", "loss")
 PERCENTILES = ("50.000000", "99.000000", "99.900000")
 
@@ -27,14 +29,62 @@ def rate_bytes_per_s(t_s: list[float], read_bytes: list[int], from_s: float, to_
     return (_bytes_at(t_s, read_bytes, to_s) - _bytes_at(t_s, read_bytes, from_s)) / (to_s - from_s)
 
 
-def time_to_90_s(t_s: list[float], read_bytes: list[int], steady_bytes_per_s: float) -> float | None:
-    """First moment at which the last RATE_WINDOW_S ran at 90 % of the steady rate."""
+def time_to_90_s(t_s: list[float], read_bytes: list[int], steady_bytes_per_s: float, rtt_s: float) -> float | None:
+    """The middle of the first window that ran at 90 % of the steady rate: never early, at most 0.4 windows late."""
+    window_s = max(RATE_WINDOW_S, RATE_WINDOW_RTT * rtt_s)
     for now_s in t_s:
-        if now_s < RATE_WINDOW_S:
+        if now_s < window_s:
             continue
-        if rate_bytes_per_s(t_s, read_bytes, now_s - RATE_WINDOW_S, now_s) >= 0.9 * steady_bytes_per_s:
-            return now_s
+        if rate_bytes_per_s(t_s, read_bytes, now_s - window_s, now_s) >= 0.9 * steady_bytes_per_s:
+            return round(now_s - window_s / 2, 3)
     return None
+
+
+def settles_s(rtt_s: float) -> float:
+    """When a read must have converged, counted from its start."""
+    return 12 * rtt_s + 0.5
+
+
+def figures(record: dict[str, Any]) -> dict[str, Any]:
+    """What a table wants of a run, without its series."""
+    end_s, rtt_s = record["fio"]["runtime_s"], record["scenario"]["net"]["rtt_ms"] / 1000
+
+    def between(names: tuple[str, ...], from_s: float, to_s: float) -> Iterator[list[tuple]]:
+        """Of each connection, the named values of the samples between two moments."""
+        for series in record["series"]["connections"].values():
+            first, last = bisect.bisect_left(series["t_s"], from_s), bisect.bisect_right(series["t_s"], to_s)
+            if first < last:
+                yield list(zip(*(series[name][first:last] for name in names), strict=True))
+
+    settled = list(between(("srtt_us", "min_rtt_us", "bytes_sent", "bytes_retrans"), settles_s(rtt_s), end_s))
+    cwnds = list(between(("cwnd_pkts",), end_s / 2, end_s))
+    events = record["series"]["events"]
+    return {
+        **{
+            name: record[name]
+            for name in (
+                "throughput_bytes_per_s",
+                "throughput_last_half_bytes_per_s",
+                "time_to_90_s",
+                "sent_bytes",
+                "retransmitted_bytes",
+                "retransmitted_pkts",
+                "events",
+                "wall_s",
+            )
+        },
+        "iops": record["fio"]["iops"],
+        "settled_sent_bytes": sum(rows[-1][2] - rows[0][2] for rows in settled),
+        "settled_retransmitted_bytes": sum(rows[-1][3] - rows[0][3] for rows in settled),
+        "standing_queue_us": max(
+            (statistics.median(row[0] - row[1] for row in rows) for rows in settled), default=None
+        ),
+        "cwnd_pkts": max((statistics.median(row[0] for row in rows) for rows in cwnds), default=None),
+        "cwnd_spread": max(
+            ((max(rows)[0] - min(rows)[0]) / statistics.median(row[0] for row in rows) for rows in cwnds), default=None
+        ),
+        "threshold_pkts": events[-1]["prior_cwnd_pkts"] if events else None,
+    }
 
 
 def _fio(jobs: list[dict], direction: str) -> dict[str, Any]:
@@ -68,6 +118,7 @@ def _connection_series(samples: list[dict], start_us: int) -> dict[str, list]:
         "min_rtt_us": "min_rtt_us",
         "delivery_rate_bytes_per_s": "delivery_rate_bytes_per_s",
         "snd_wnd_bytes": "snd_wnd_bytes",
+        "bytes_sent": "bytes_sent",
         "bytes_retrans": "bytes_retrans",
         "notsent_bytes": "notsent_bytes",
         "read_outstanding_bytes": "read_outstanding_bytes",
@@ -106,7 +157,7 @@ def build(plan: dict, guest: dict, kernel_package: str, packages: dict[str, str]
         "effective": guest["effective"] | {"nic_qdisc": plan["nic_qdisc"], "iscsid": plan["iscsid"]},
         "throughput_bytes_per_s": fio["bytes_per_s"],
         "throughput_last_half_bytes_per_s": round(steady),
-        "time_to_90_s": time_to_90_s(t_s, read_bytes, steady),
+        "time_to_90_s": time_to_90_s(t_s, read_bytes, steady, plan["scenario"]["net"]["rtt_ms"] / 1000),
         "sent_bytes": grown("bytes_sent"),
         "retransmitted_bytes": grown("bytes_retrans"),
         "retransmitted_pkts": guest["mib"].get("TcpRetransSegs", 0),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -19,6 +20,7 @@ from cwndlab.paths import LabError
 from cwndlab.scenario import Scenario
 from cwndlab.variant import plan
 
+Item, Found = TypeVar("Item"), TypeVar("Found")
 PLAIN_WIDTH = 130
 # Progress goes to standard error, tables to standard output.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
@@ -44,6 +46,76 @@ def default_jobs() -> int:
     return len(os.sched_getaffinity(0))
 
 
+class Bench:
+    """Guests side by side, with a progress display. Several threads may ask it for runs."""
+
+    def __init__(self, images: Images, at_once: int, *, timeout_s: float | None = None, keep: bool = False):
+        self.images = images
+        self._timeout_s, self._keep = timeout_s, keep
+        self._at_once, self._stopped = at_once, threading.Event()
+        self._packages = guestroot.versions(images.root)
+        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for slot in range(at_once):
+            self._slots.put(slot)
+        self.display = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[virtual]}"),
+            TimeElapsedColumn(),
+            console=console,
+        )
+
+    def __enter__(self) -> "Bench":
+        self.display.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.display.stop()
+
+    def map(self, function: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+        """The function's results, in the items' order, as many at once as guests. The first failure ends the rest."""
+        with ThreadPoolExecutor(self._at_once) as pool:
+            futures = [pool.submit(function, item) for item in items]
+            try:
+                for future in as_completed(futures):
+                    future.result()
+                return [future.result() for future in futures]
+            except BaseException:
+                self._stopped.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def run(self, job: Job, *, remember: bool = False) -> dict:
+        """Wait for a free slot, run the job there; its record. Its bar stays on the display if to be remembered."""
+        slot, begun = self._slots.get(), time.monotonic()
+        total_s = job.scenario.workload.runtime_s
+        bar = self.display.add_task(f"{job.name} {job.variant}", total=total_s, virtual="booting")
+
+        def progress(done_s: float) -> None:
+            if self._stopped.is_set():
+                raise boot.Stopped("stopped")
+            self.display.update(bar, completed=done_s, virtual=f"{done_s:.0f}/{total_s:g} virtual s")
+
+        try:
+            progress(0)
+            todo = plan(job.scenario, job.variant, monitor=self.images.patched)
+            guest = boot.run(self.images, todo, slot, self._timeout_s or job.timeout_s, progress, self._keep)
+        except LabError as error:
+            self.display.remove_task(bar)
+            raise LabError(f"{job.name} {job.variant}: {error}") from None
+        finally:
+            self._slots.put(slot)
+        record = result.build(todo, guest, self.images.kernel_package, self._packages, time.monotonic() - begun)
+        rate = f"{record['throughput_bytes_per_s'] / 1e6:.2f} MB/s"
+        self.display.update(bar, completed=total_s, virtual=rate)
+        self.display.stop_task(bar)
+        if not console.is_terminal:
+            console.print(f"{job.name} {job.variant}: {rate}")
+        if not remember:
+            self.display.remove_task(bar)
+        return record
+
+
 def run_all(
     images: Images,
     jobs: Iterable[Job],
@@ -54,54 +126,13 @@ def run_all(
     arrived: Callable[[Job, dict], None] = lambda job, found: None,
 ) -> list[dict]:
     """The jobs' results, in their order, each handed to arrived when it is there. The first failure ends the rest."""
-    jobs, stopped = list(jobs), threading.Event()
-    packages = guestroot.versions(images.root)
-    slots: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for slot in range(at_once):
-        slots.put(slot)
-
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[virtual]}"),
-        TimeElapsedColumn(),
-        console=console,
-    ) as display:
+    jobs = list(jobs)
+    short = len(jobs) <= 2 * at_once  # of a long list, what is done makes room
+    with Bench(images, at_once, timeout_s=timeout_s, keep=keep) as bench:
 
         def one(job: Job) -> dict:
-            slot, begun = slots.get(), time.monotonic()
-            total_s = job.scenario.workload.runtime_s
-            bar = display.add_task(f"{job.name} {job.variant}", total=total_s, virtual="booting")
+            found = bench.run(job, remember=short)
+            arrived(job, found)
+            return found
 
-            def progress(done_s: float) -> None:
-                if stopped.is_set():
-                    raise boot.Stopped("stopped")
-                display.update(bar, completed=done_s, virtual=f"{done_s:.0f}/{total_s:g} virtual s")
-
-            try:
-                todo = plan(job.scenario, job.variant, monitor=images.patched)
-                guest = boot.run(images, todo, slot, timeout_s or job.timeout_s, progress, keep)
-            except LabError as error:
-                raise LabError(f"{job.name} {job.variant}: {error}") from None
-            finally:
-                slots.put(slot)
-            record = result.build(todo, guest, images.kernel_package, packages, time.monotonic() - begun)
-            rate = f"{record['throughput_bytes_per_s'] / 1e6:.2f} MB/s"
-            display.update(bar, completed=total_s, virtual=rate)
-            display.stop_task(bar)
-            if not console.is_terminal:
-                console.print(f"{job.name} {job.variant}: {rate}")
-            if len(jobs) > 2 * at_once:  # a long list: what is done makes room
-                display.remove_task(bar)
-            return record
-
-        with ThreadPoolExecutor(at_once) as pool:
-            futures = {pool.submit(one, job): job for job in jobs}
-            try:
-                for future in as_completed(futures):
-                    arrived(futures[future], future.result())
-                return [future.result() for future in futures]
-            except BaseException:
-                stopped.set()
-                pool.shutdown(cancel_futures=True)
-                raise
+        return bench.map(one, jobs)

@@ -3,20 +3,22 @@
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cwndlab.paths import CONFIGS, SCENARIOS, LabError
 
 PACKET_BYTES = 1514
-GUEST_CACHE_MAX_BYTES = 3_200_000_000  # of 3 GiB of memory: what is read beyond them waits for memory, not for the net
+GUEST_CACHE_MAX_BYTES = 12_000_000_000  # what a buffered read leaves in the guest's memory
+PAYLOAD_BYTES = 1448  # of a packet: Ethernet, IP and TCP headers with timestamps take the rest
 GUEST_DISK_MAX_MB = 512  # of memory: what a backstore that keeps its data may take
 
 RateMbit = Annotated[float, Field(gt=0, le=100_000)]
 RttMs = Annotated[float, Field(ge=0, le=10_000)]
 LossPct = Annotated[float, Field(ge=0, le=100)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class Section(BaseModel):
@@ -54,6 +56,7 @@ class Net(Section):
     rtt_ms: RttMs
     queue_bdp: Annotated[float, Field(gt=0, le=1000)] | None = None
     queue_kb: Annotated[float, Field(gt=0, le=10_000_000)] | None = None
+    queue_min_pkts: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     loss_pct: LossPct = 0
     access_mbit: RateMbit | None = None
     aqm: Literal["pfifo", "fq_codel"] = "pfifo"
@@ -68,9 +71,8 @@ class Net(Section):
 
     @property
     def queue_bytes(self) -> int:
-        if self.queue_kb is not None:
-            return round(self.queue_kb * 1024)
-        return round(self.queue_bdp * self.bdp_bytes)
+        asked = self.queue_kb * 1024 if self.queue_kb is not None else self.queue_bdp * self.bdp_bytes
+        return max(round(asked), self.queue_min_pkts * PACKET_BYTES)
 
     @model_validator(mode="after")
     def _possible(self) -> "Net":
@@ -127,6 +129,10 @@ class Static(Section):
     pacing: bool | None = None
 
 
+class Daemon(Section):
+    strategy: Literal["notify", "linear", "binary"] | None = None
+
+
 class Scenario(Section):
     description: str = ""
     sample_ms: Annotated[int, Field(ge=10, le=10_000)] = 50
@@ -134,6 +140,7 @@ class Scenario(Section):
     workload: Workload = Workload()
     target: Target = Target()
     initiator: Initiator = Initiator()
+    daemon: Daemon = Daemon()
     static: Static = Static()
 
     @model_validator(mode="after")
@@ -145,10 +152,9 @@ class Scenario(Section):
         for n, flow in enumerate(self.net.cross):
             if flow.from_s >= work.runtime_s:
                 raise ValueError(f"net.cross.{n}.from_s must be before workload.runtime_s, {work.runtime_s:g}")
-        read_bytes = self.net.rate_mbit * 1e6 / 8 * work.runtime_s
-        if work.kind == "buffered" and read_bytes > GUEST_CACHE_MAX_BYTES:
+        if self.cached_bytes > GUEST_CACHE_MAX_BYTES:
             raise ValueError(
-                f"workload.runtime_s × net.rate_mbit is {read_bytes / 1e9:.1f} GB; a buffered read must be at most "
+                f"workload.runtime_s × net.rate_mbit is {self.cached_bytes / 1e9:.1f} GB; a buffered read must be at most "
                 f"{GUEST_CACHE_MAX_BYTES / 1e9:g} GB (the guest's page cache)"
             )
         if self.target.backstore == "nullio":
@@ -161,6 +167,23 @@ class Scenario(Section):
             )
         return self
 
+    @property
+    def limit_bytes_per_s(self) -> float:
+        """The most a reader can get over the whole read: the link's rate less headers, its changes counted in."""
+        end_s, from_s, rate_mbit, total_mbit = self.workload.runtime_s, 0.0, self.net.rate_mbit, 0.0
+        for change in sorted(self.net.changes, key=lambda change: change.at_s):
+            if change.rate_mbit is not None and change.at_s < end_s:
+                total_mbit += rate_mbit * (change.at_s - from_s)
+                from_s, rate_mbit = change.at_s, change.rate_mbit
+        total_mbit += rate_mbit * (end_s - from_s)
+        return total_mbit / end_s * 1e6 / 8 * PAYLOAD_BYTES / PACKET_BYTES
+
+    @property
+    def cached_bytes(self) -> float:
+        """At most this much is in the guest's page cache at the end: a reader would wait for memory, not for the net."""
+        buffered = self.workload.kind == "buffered"
+        return self.net.rate_mbit * 1e6 / 8 * self.workload.runtime_s if buffered else 0
+
     def resolved(self) -> dict[str, Any]:
         """Every key with the value in force, defaults filled in."""
         values = self.model_dump(mode="json")
@@ -169,7 +192,8 @@ class Scenario(Section):
         return values
 
 
-def _path(name: str) -> Path:
+def path_of(name: str) -> Path:
+    """The scenario's file, by name or path."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.exists():
@@ -190,21 +214,33 @@ def _override(values: dict[str, Any], setting: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text  # a bare word
+    put(values, key, value, f"--set {setting}")
+
+
+def put(values: dict[str, Any], key: str, value: Any, where: str) -> None:
+    """Set a key by its dotted name."""
     *sections, last = key.split(".")
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise LabError(f"--set {setting}: {section} is not a section")
+            raise LabError(f"{where}: {section} is not a section")
     values[last] = value
 
 
-def _one_line(where: str, error: ValidationError) -> str:
-    """Every mistake of a scenario, each with its key and what would be allowed."""
+def check(model: type[Model], values: dict[str, Any], where: str) -> Model:
+    """The checked model of what a file says, or every mistake, each with its key and what would be allowed."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise LabError(_one_line(model, where, error)) from None
+
+
+def _one_line(model: type[BaseModel], where: str, error: ValidationError) -> str:
     mistakes = []
     for mistake in error.errors():
         key = ".".join(str(part) for part in mistake["loc"])
         if mistake["type"] == "extra_forbidden":
-            section: Any = Scenario
+            section: Any = model
             for part in mistake["loc"][:-1]:
                 if isinstance(part, str):
                     found = section.model_fields[part].annotation
@@ -220,16 +256,18 @@ def _one_line(where: str, error: ValidationError) -> str:
     return "\n".join(mistakes)
 
 
-def load(name: str, settings: tuple[str, ...] = ()) -> Scenario:
-    """The scenario of that name or path, with --set's overrides."""
-    path = _path(name)
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file says, unchecked."""
     try:
-        values = tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise LabError(f"{path}: {error}") from None
+
+
+def load(name: str, settings: tuple[str, ...] = ()) -> Scenario:
+    """The scenario of that name or path, with --set's overrides."""
+    path = path_of(name)
+    values = read_toml(path)
     for setting in settings:
         _override(values, setting)
-    try:
-        return Scenario.model_validate(values)
-    except ValidationError as error:
-        raise LabError(_one_line(str(path), error)) from None
+    return check(Scenario, values, str(path))

@@ -13,6 +13,9 @@ from typing import Any
 from cwndlab.paths import CONFIGS
 from cwndlab.scenario import Scenario
 
+# A guest's memory, and how much of a read its page cache holds then; a longer read gets more.
+MEMORY_MB = 3072
+CACHED_MB = 2800
 VARIANTS = ("stock", "static", "bbr", "rwnd", "feedback")
 # A machine with 32 GiB has about this much for all sockets together; the guest's own memory is small.
 TCP_MEM_PAGES = "196608 262144 393216"
@@ -57,6 +60,7 @@ def plan(
         iscsid = [*iscsid, f"node.conn[0].tcp.window_size = {window_kb * 1024}"]
     return {
         "shell": shell,
+        "memory_mb": MEMORY_MB + max(0, round(scenario.cached_bytes / 1e6) - CACHED_MB),
         "unlimited": unlimited,
         "scenario": values,
         "variant": variant,
@@ -66,5 +70,6 @@ def plan(
         "iscsid": iscsid,
         "static": static,
         "daemon": variant == "feedback",
+        "strategy": values["daemon"]["strategy"],
         "monitor": monitor,
     }

@@ -77,8 +77,12 @@ def run(plan: dict) -> dict:
     before_daemon = {"initiator": initiator.settings(iqn, disks)}
     daemon = monitor = None
     if plan["daemon"]:
+        config = Path("/configs/iscsi-cwndd.toml").read_text()
+        if plan["strategy"]:
+            config = f'strategy = "{plan["strategy"]}"\n{config}'  # a key must stand before the first section
+        Path("/run/iscsi-cwndd.toml").write_text(config)
         with open("/host/cwndd.log", "w") as log:
-            command = [DAEMON, "run", "--config", "/configs/iscsi-cwndd.toml", "--record", "/run/settings.jsonl"]
+            command = [DAEMON, "run", "--config", "/run/iscsi-cwndd.toml", "--record", "/run/settings.jsonl"]
             daemon = subprocess.Popen(command, stdout=log, stderr=log)
         time.sleep(DAEMON_SETTLES_S)
     if plan["monitor"]:

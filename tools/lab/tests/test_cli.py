@@ -27,6 +27,9 @@ def run(monkeypatch, *argv):
         ("run", "wan-100m-20ms", "--variant", "magic"),
         ("run", "wan-100m-20ms", "--jobs", "0"),
         ("shell", "wan-100m-20ms"),
+        ("sweep", "nowhere.toml"),
+        ("sweep", "configs/sweeps/matrix.toml", "--only", "nothing"),
+        ("table", "nowhere.jsonl"),
         ("frobnicate",),
     ],
 )

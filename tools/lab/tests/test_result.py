@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 import pytest
 
-from cwndlab.result import rate_bytes_per_s, time_to_90_s
+from cwndlab.result import figures, rate_bytes_per_s, settles_s, time_to_90_s
 
 T_S = [n / 10 for n in range(101)]
 
@@ -16,9 +16,48 @@ def test_rate_interpolates_between_samples():
     assert rate_bytes_per_s(T_S, ramp(T_S), 1.95, 2.15) == pytest.approx(75)
 
 
-def test_time_to_90_is_when_a_whole_second_has_run_at_90_per_cent():
-    assert time_to_90_s(T_S, ramp(T_S), 100) == pytest.approx(2.9)
+@pytest.mark.parametrize(("rtt_s", "window_s"), [(0.02, 0.5), (0.5, 2)])
+def test_time_to_90_is_never_early_and_less_than_half_a_window_late(rtt_s, window_s):
+    assert 2 <= time_to_90_s(T_S, ramp(T_S), 100, rtt_s) <= 2 + 0.4 * window_s + 0.1
 
 
 def test_time_to_90_may_never_come():
-    assert time_to_90_s(T_S, ramp(T_S), 200) is None
+    assert time_to_90_s(T_S, ramp(T_S), 200, 0.02) is None
+
+
+def record(rtt_ms, **connection):
+    """A run of ten seconds, of which figures() sees these samples."""
+    known = {
+        "t_s": T_S,
+        **dict.fromkeys(("srtt_us", "min_rtt_us", "bytes_sent", "bytes_retrans", "cwnd_pkts"), [1] * 101),
+    }
+    fio = {"runtime_s": 10, "iops": 0}
+    series = {"connections": {"1": known | connection}, "events": [{"prior_cwnd_pkts": 44}]}
+    plain = ("throughput_bytes_per_s", "throughput_last_half_bytes_per_s", "time_to_90_s", "sent_bytes")
+    plain += ("retransmitted_bytes", "retransmitted_pkts", "events", "wall_s")
+    return dict.fromkeys(plain, 0) | {"fio": fio, "series": series, "scenario": {"net": {"rtt_ms": rtt_ms}}}
+
+
+def test_what_happens_before_it_must_have_settled_does_not_count_as_settled():
+    from_s = settles_s(0.1)  # 1.7 s
+    early = [1000 if t < from_s else 1100 for t in T_S]
+    found = figures(record(100, bytes_retrans=early, bytes_sent=[1000 * n for n in range(101)]))
+    assert found["settled_retransmitted_bytes"] == 0
+    assert found["settled_sent_bytes"] == pytest.approx(83_000, abs=1000)
+    late = [1000 if t < from_s + 1 else 1100 for t in T_S]
+    assert figures(record(100, bytes_retrans=late))["settled_retransmitted_bytes"] == 100
+
+
+def test_standing_queue_and_cwnd():
+    srtt_us = [500_000 if t < 1.7 else 120_000 for t in T_S]
+    cwnd_pkts = [1000 if t < 5 else 100 if t < 8 else 110 for t in T_S]
+    found = figures(record(100, srtt_us=srtt_us, min_rtt_us=[100_000] * 101, cwnd_pkts=cwnd_pkts))
+    assert found["standing_queue_us"] == 20_000
+    assert (found["cwnd_pkts"], found["cwnd_spread"], found["threshold_pkts"]) == (100, 0.1, 44)
+
+
+def test_a_run_that_nobody_watched_has_rates_only():
+    unwatched = record(20)
+    unwatched["series"] = {"connections": {}, "events": []}
+    found = figures(unwatched)
+    assert found["standing_queue_us"] is found["cwnd_pkts"] is found["threshold_pkts"] is None

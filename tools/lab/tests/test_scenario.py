@@ -18,6 +18,11 @@ def test_defaults_are_resolved():
     assert values["net"]["access_mbit"] == 1000
 
 
+def test_a_queue_may_be_given_a_least_number_of_packets():
+    assert load(NAME, ("net.queue_min_pkts=20",)).net.queue_bytes == 125_000
+    assert load(NAME, ("net.queue_min_pkts=100",)).net.queue_bytes == 151_400
+
+
 def test_settings_override_any_key():
     scenario = load(
         NAME,
@@ -56,7 +61,8 @@ def test_settings_override_any_key():
         ),
         (("target.config=none.json",), "target.config: no such file under configs/target, 'none.json'; there are: lio"),
         (("workload.size_mb=1", "workload.bs_kb=2048"), "workload: size_mb must hold one block, bs_kb = 2048"),
-        (("workload.runtime_s=300",), "is 3.8 GB; a buffered read must be at most 3.2 GB"),
+        (("workload.runtime_s=1000",), "is 12.5 GB; a buffered read must be at most 12 GB"),
+        (("daemon.strategy=guess",), "daemon.strategy: input should be 'notify', 'linear' or 'binary'"),
         (("static.queue_depth=0",), "static.queue_depth: input should be greater than or equal to 1"),
         (("net",), "expected KEY=VALUE"),
     ],

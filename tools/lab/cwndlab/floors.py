@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a finished sweep shows: a row of figures for each cell, and the floors that it breaks.
+
+The floors are named by what they ask for:
+
+    oracle      feedback reads at least 0.97 times as fast as the best static settings
+    stock       and as Debian's defaults
+    loss        after convergence at most 0.01 % of the bytes are sent again
+    queue       after convergence the standing queue is at most a quarter of the RTT, or four packets
+    flat        cwnd stays within 10 % of its median in the last half
+    soon        90 % of the last half's rate is reached within 12 RTT + 0.5 s
+    soon-oracle and at most 4 RTT later than with the best static settings
+
+`loss`, `queue` and `flat` bind where nothing is lost at random. Where the path changes, only `oracle` and `stock` do;
+where it is shared, only `stock`.
+"""
+
+import math
+from typing import Any
+
+from cwndlab.paths import LabError
+from cwndlab.result import settles_s
+from cwndlab.scenario import PACKET_BYTES
+
+SHARE = 0.97
+LOST_SHARE = 1e-4
+QUEUE_RTT, QUEUE_PKTS = 0.25, 4
+CWND_SPREAD = 0.1
+SOONER_RTT = 4
+GENTLE_MBIT, GENTLE_MEAN = 100, 1.0
+
+
+def row(cell: dict[str, Any], runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """A cell's figures; what was not measured is None."""
+    net = cell["scenario"]["net"]
+    found = {variant: runs[key] for variant, key in cell["runs"].items()}
+    feedback = found.get("feedback", {})
+
+    def rate(variant: str) -> float | None:
+        return found[variant]["throughput_bytes_per_s"] if variant in found else None
+
+    def ratio(one: float | None, other: float | None) -> float | None:
+        return one / other if one is not None and other else None
+
+    figures = {
+        "cell": cell["cell"],
+        "limit_bytes_per_s": cell["limit_bytes_per_s"],
+        **{f"{variant}_bytes_per_s": rate(variant) for variant in ("stock", "oracle", "bbr", "rwnd", "feedback")},
+        "oracle_static": found["oracle"]["static"] if "oracle" in found else None,
+        "oracle_tried": cell.get("tried", 0),
+        "climbed_to_oracle": ratio(rate("climbed"), rate("oracle")),
+        "feedback_to_oracle": ratio(rate("feedback"), rate("oracle")),
+        "feedback_to_stock": ratio(rate("feedback"), rate("stock")),
+        "feedback_to_limit": ratio(rate("feedback"), cell["limit_bytes_per_s"]),
+        "last_half_bytes_per_s": feedback.get("throughput_last_half_bytes_per_s"),
+        "retransmitted_share": ratio(feedback.get("retransmitted_bytes"), feedback.get("sent_bytes")),
+        "settled_retransmitted_share": ratio(
+            feedback.get("settled_retransmitted_bytes"), feedback.get("settled_sent_bytes")
+        ),
+        "standing_queue_s": ratio(feedback.get("standing_queue_us"), 1e6),
+        "cwnd_spread": feedback.get("cwnd_spread"),
+        "cwnd_pkts": feedback.get("cwnd_pkts"),
+        "bdp_pkts": net["rate_mbit"] * 1e6 / 8 * net["rtt_ms"] / 1e3 / PACKET_BYTES,
+        "threshold_pkts": feedback.get("threshold_pkts"),
+        "time_to_90_s": feedback.get("time_to_90_s"),
+        "oracle_time_to_90_s": found.get("oracle", {}).get("time_to_90_s"),
+    }
+    loss_free = not net["loss_pct"] and not net["changes"] and not net["cross"]
+    figures["loss_free_gentle"] = loss_free and net["rate_mbit"] == GENTLE_MBIT
+    figures["breaks"] = _broken(figures, cell["scenario"], loss_free) if feedback else []
+    return figures
+
+
+def _broken(figures: dict[str, Any], scenario: dict[str, Any], loss_free: bool) -> list[str]:
+    net = scenario["net"]
+    rtt_s, sample_s = net["rtt_ms"] / 1000, scenario["sample_ms"] / 1000
+    queue_s = max(QUEUE_RTT * rtt_s, QUEUE_PKTS * PACKET_BYTES * 8 / (net["rate_mbit"] * 1e6))
+    steady, shared = not net["changes"] and not net["cross"], bool(net["cross"])
+
+    def below(value: float | None, least: float) -> bool:
+        return value is not None and value < least
+
+    def above(value: float | None, most: float) -> bool:
+        return value is None or value > most
+
+    never = math.inf
+    oracle_s = figures["oracle_time_to_90_s"]
+    too_late_s = never if oracle_s is None else oracle_s + SOONER_RTT * rtt_s + sample_s
+    floors = {
+        "oracle": not shared and below(figures["feedback_to_oracle"], SHARE),
+        "stock": below(figures["feedback_to_stock"], SHARE),
+        "loss": loss_free and above(figures["settled_retransmitted_share"], LOST_SHARE),
+        "queue": loss_free and above(figures["standing_queue_s"], queue_s),
+        "flat": loss_free and above(figures["cwnd_spread"], CWND_SPREAD),
+        "soon": steady and above(figures["time_to_90_s"], settles_s(rtt_s)),
+        "soon-oracle": steady and above(figures["time_to_90_s"], too_late_s),
+    }
+    return [name for name, broken in floors.items() if broken]
+
+
+def mean(ratios: list[float]) -> float | None:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+
+
+def look(lines: list[dict[str, Any]], where: str) -> dict[str, Any]:
+    """The rows of the last sweep of a results file, what is missing, and the means."""
+    runs = {line["key"]: line for line in lines if line["kind"] == "run"}
+    cells = {line["cell"]: line for line in lines if line["kind"] == "cell"}
+    sweeps = [line for line in lines if line["kind"] == "sweep"]
+    if not sweeps:
+        raise LabError(f"{where}: no sweep has been started there")
+    wanted = sweeps[-1]["cells"]
+    measured = {name for name, keys in wanted.items() if name in cells and keys.items() <= cells[name]["runs"].items()}
+    rows = [row(cells[name], runs) for name in wanted if name in measured]
+
+    def of(name: str, chosen: list[dict[str, Any]]) -> float | None:
+        return mean([r[name] for r in chosen if r[name]])
+
+    gentle = of("feedback_to_oracle", [r for r in rows if r["loss_free_gentle"]])
+    return {
+        "rows": rows,
+        "missing": [name for name in wanted if name not in measured],
+        "means": {
+            "feedback_to_oracle": of("feedback_to_oracle", rows),
+            "feedback_to_oracle_loss_free_100_mbit": gentle,
+            "feedback_to_stock": of("feedback_to_stock", rows),
+            "feedback_to_limit": of("feedback_to_limit", rows),
+            "climbed_to_oracle": of("climbed_to_oracle", rows),
+        },
+        "mean_broken": gentle is not None and gentle < GENTLE_MEAN,
+    }

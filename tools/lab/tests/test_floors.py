@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import pytest
+
+from cwndlab import floors, table
+from cwndlab.paths import LabError
+from cwndlab.scenario import load
+
+GOOD = {
+    "throughput_bytes_per_s": 10e6,
+    "throughput_last_half_bytes_per_s": 11e6,
+    "time_to_90_s": 0.5,
+    "sent_bytes": 1000,
+    "retransmitted_bytes": 10,
+    "settled_sent_bytes": 100_000,
+    "settled_retransmitted_bytes": 0,
+    "standing_queue_us": 1000,
+    "cwnd_pkts": 200,
+    "cwnd_spread": 0.05,
+    "threshold_pkts": 230,
+    "static": {"request_kb": 64, "queue_depth": 5, "read_ahead_kb": 640, "window_kb": 0, "pacing": True},
+}
+
+
+def lines(*settings, cell="a", **runs):
+    """A results file with one cell: each variant's figures as GOOD, but for what is said."""
+    scenario = load("wan-100m-20ms", settings)
+    made = [{"kind": "run", "key": f"{cell} {variant}", **GOOD, **changed} for variant, changed in runs.items()]
+    keys = {variant: f"{cell} {variant}" for variant in runs}
+    line = {"kind": "cell", "cell": cell, "limit_bytes_per_s": scenario.limit_bytes_per_s, "runs": keys}
+    return [{"kind": "sweep", "cells": {cell: {}}}, *made, line | {"scenario": scenario.resolved()}]
+
+
+def breaks(*settings, feedback=None, oracle=None, stock=None):
+    found = floors.look(lines(*settings, feedback=feedback or {}, oracle=oracle or {}, stock=stock or {}), "a file")
+    return found["rows"][0]["breaks"]
+
+
+def test_a_good_cell_breaks_nothing():
+    assert breaks() == []
+
+
+@pytest.mark.parametrize(
+    ("feedback", "broken"),
+    [
+        ({"throughput_bytes_per_s": 9.6e6}, ["oracle", "stock"]),
+        ({"throughput_bytes_per_s": 9.75e6}, []),
+        ({"settled_retransmitted_bytes": 11}, ["loss"]),
+        ({"standing_queue_us": 5001}, ["queue"]),
+        ({"cwnd_spread": 0.11}, ["flat"]),
+        ({"time_to_90_s": 0.64}, ["soon-oracle"]),
+        ({"time_to_90_s": 0.75}, ["soon", "soon-oracle"]),
+        ({"time_to_90_s": None}, ["soon", "soon-oracle"]),
+        ({"standing_queue_us": None}, ["queue"]),
+    ],
+)
+def test_each_floor(feedback, broken):
+    assert breaks(feedback=feedback) == broken
+
+
+def test_four_packets_may_stand_on_a_short_path():
+    assert breaks("net.rtt_ms=1", "net.queue_bdp=4", feedback={"standing_queue_us": 480}) == []
+    assert breaks("net.rtt_ms=1", "net.queue_bdp=4", feedback={"standing_queue_us": 490}) == ["queue"]
+
+
+def test_random_loss_changes_and_sharing_lift_what_they_must():
+    bad = {"settled_retransmitted_bytes": 99, "cwnd_spread": 1, "time_to_90_s": 5, "throughput_bytes_per_s": 1e6}
+    assert breaks("net.loss_pct=0.1", feedback=bad) == ["oracle", "stock", "soon", "soon-oracle"]
+    assert breaks("net.changes=[{at_s = 5, rate_mbit = 50}]", feedback=bad) == ["oracle", "stock"]
+    assert breaks("net.cross=[{proto = 'tcp', to_s = 5}]", feedback=bad) == ["stock"]
+
+
+def test_without_an_oracle_there_is_nothing_to_be_compared_with():
+    (row,) = floors.look(lines(feedback={}, stock={}), "a file")["rows"]
+    assert row["breaks"] == [] and row["feedback_to_oracle"] is None and row["oracle_static"] is None
+
+
+def test_the_mean_over_the_loss_free_cells_at_100_mbit_has_its_own_floor():
+    slow = floors.look(lines(feedback={"throughput_bytes_per_s": 9.9e6}, oracle={}), "a file")
+    assert slow["mean_broken"] and slow["rows"][0]["breaks"] == []
+    assert slow["means"]["feedback_to_oracle"] == pytest.approx(0.99)
+    lossy = floors.look(lines("net.loss_pct=1", feedback={"throughput_bytes_per_s": 9.9e6}, oracle={}), "a file")
+    assert not lossy["mean_broken"]
+
+
+def test_the_limit_is_the_payload_and_follows_changes():
+    assert load("wan-100m-20ms").limit_bytes_per_s == pytest.approx(12.5e6 * 1448 / 1514)
+    changed = load("wan-100m-20ms", ("net.changes=[{at_s = 5, rate_mbit = 20}, {at_s = 4, rtt_ms = 1}]",))
+    assert changed.limit_bytes_per_s == pytest.approx((5 * 100 + 15 * 20) / 20 * 1e6 / 8 * 1448 / 1514)
+
+
+def test_only_the_last_sweeps_cells_are_shown_and_the_last_of_a_name_counts():
+    old, new = lines(cell="old", feedback={}), lines(feedback={"throughput_bytes_per_s": 1}) + lines(feedback={})
+    new[-3]["cells"] = {"a": {"feedback": "a feedback"}, "b": {}}
+    found = floors.look(old + new, "a file")
+    assert [row["cell"] for row in found["rows"]] == ["a"]
+    assert found["rows"][0]["feedback_bytes_per_s"] == 10e6
+    assert found["missing"] == ["b"]
+
+
+def test_a_cell_that_another_daemon_was_measured_with_is_missing():
+    made = lines(feedback={}, stock={})
+    made[0]["cells"] = {"a": {"feedback": "another key", "stock": "a stock"}}
+    assert floors.look(made, "a file")["missing"] == ["a"]
+
+
+def test_no_sweep_is_said_in_a_line():
+    with pytest.raises(LabError, match="a file: no sweep"):
+        floors.look([], "a file")
+
+
+def test_the_table_leaves_out_what_nobody_measured_and_says_what_breaks():
+    found = floors.look(lines(feedback={"cwnd_spread": 1}, stock={}, oracle={}), "a file")
+    header, line = table.grid(found["rows"])
+    assert "bbr" not in header and "oracle" in header
+    assert line[header.index("oracle's settings")] == "64K×5 ra640K paced"
+    assert line[header.index("breaks")] == "flat"
+    assert "| a | 11.96 | 10.00 | 10.00 |" in table.as_markdown(found)
+    assert any("1 of 1 cells break a floor: a." in text for text in table.remarks(found))
