@@ -9,10 +9,13 @@ from rich.table import Table
 
 from cwndlab import oracle, runs
 from cwndlab.images import Images
+from cwndlab.paths import LabError
 from cwndlab.scenario import Scenario, load
 
-CELLS = ("wan-100m-20ms", "wan-100m-20ms-direct16m", "wan-1g-50ms", "wan-1g-50ms-direct16m", "wan-1g-200ms")
+CELLS = ("wan-100m-20ms", "wan-100m-20ms-direct16m", "wan-1g-50ms", "wan-1g-200ms")
 SHOWN = ("stock", "static", "feedback")
+# What feedback must reach: of the best static settings, of stock, and of stock where the way is long.
+LEAST_OF_STATIC, LEAST_OF_STOCK, LEAST_OF_STOCK_FAR, FAR_MS = 0.90, 1, 15, 50
 
 
 def full_oracle(made: Images, name: str, scenario: Scenario, at_once: int) -> tuple[dict, list[dict]]:
@@ -60,6 +63,15 @@ def run(made: Images, output: Path, *, at_once: int, search: bool) -> None:
         plot.picture([results[name, variant] for variant in SHOWN], output / f"{name}.png")
     print_table(results)
     runs.output.print(f"Results and pictures: {output}/ (wall time {time.monotonic() - begun:.0f} s)")
+    if below := [name for name in CELLS if not good(results, scenarios[name], name)]:
+        raise LabError(f"feedback is below what it must reach in {', '.join(below)}")
+
+
+def good(results: dict[tuple[str, str], dict], scenario: Scenario, name: str) -> bool:
+    """Whether feedback reaches what it must in a cell."""
+    stock, static, feedback = (results[name, variant]["throughput_bytes_per_s"] for variant in SHOWN)
+    times = LEAST_OF_STOCK_FAR if scenario.net.rtt_ms >= FAR_MS else LEAST_OF_STOCK
+    return feedback >= LEAST_OF_STATIC * static and feedback >= times * stock
 
 
 def print_table(results: dict[tuple[str, str], dict]) -> None:

@@ -42,7 +42,7 @@ const ANSWER_TRIPS: u64 = 2;
 /// Round trips in which W does not grow: after a loss, whose recovery looks like an idle pipe, and after one above the
 /// model, which was the threshold.
 const RECOVERY_TRIPS: u64 = 8;
-const THRESHOLD_TRIPS: u64 = 100;
+const THRESHOLD_TRIPS: u64 = 50;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
 /// Round-trip time before any is known.
@@ -121,8 +121,8 @@ pub struct Notify {
     filled_bytes: u64,
     /// When something last arrived, or the pipe was not full.
     moving_us: u64,
-    /// Allowed by C and the clock, and not yet let through.
-    pending_bytes: i64,
+    /// A bucket filled by C and the clock, emptied by what arrives; what is above a lump may be let through.
+    bucket_bytes: u64,
     /// The request size in force, and the one asked for.
     request_bytes: u32,
     wanted_request_bytes: u32,
@@ -163,7 +163,7 @@ impl Notify {
             window_bytes: 0,
             filled_bytes: 0,
             moving_us: 0,
-            pending_bytes: 0,
+            bucket_bytes: 0,
             request_bytes: 0,
             wanted_request_bytes: 0,
             capacity: 0,
@@ -190,7 +190,7 @@ impl Notify {
     fn rest_settings(&mut self) {
         self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.wanted_request_bytes = self.request_bytes;
-        self.window_bytes = (LUMP_REQUESTS * self.request()).min(self.bound());
+        self.window_bytes = (SLACK_REQUESTS * self.request()).min(self.bound());
         self.filled_bytes = self.window_bytes;
         self.meter.clear();
         self.congested = false;
@@ -292,7 +292,7 @@ impl Notify {
         // bursts.
         self.cwnd_bytes =
             if input.path.is_some() { self.path_cwnd_bytes() } else { self.cwnd_bytes.saturating_add(done) };
-        let reach = self.cwnd_bytes.max(LUMP_REQUESTS * self.request());
+        let reach = self.cwnd_bytes.max(SLACK_REQUESTS * self.request());
         self.window_bytes = reach.min(goal);
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
@@ -310,8 +310,9 @@ impl Notify {
                 return; // It holds more than that: the loss is the path's own.
             }
             self.quiet_until_us = input.now_us + RECOVERY_TRIPS * self.rtt_us();
-            let most = self.best_rate + self.best_rate / 16;
-            self.capacity = self.capacity.min(per_second(lost_at, self.rtt_us())).min(most);
+            let known_rate = if known { self.capacity } else { u64::MAX };
+            let most = if self.best_rate > 0 { self.best_rate + self.best_rate / 16 } else { u64::MAX };
+            self.capacity = per_second(lost_at, self.rtt_us()).min(known_rate).min(most);
             self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", lost_at / 1000));
         } else if self.queued_trips >= 2 {
@@ -348,17 +349,17 @@ impl Notify {
         let unused = self.filled_bytes.saturating_sub(used);
         self.filled_bytes = (self.filled_bytes - unused).min(self.window_bytes);
         if unused > 0 {
-            self.pending_bytes = 0;
+            self.bucket_bytes = lump;
         }
         // In a pipe this full nothing pauses this long but a hole in TCP's sequence. What it holds back completes all at
         // once, and must not be asked for again in one burst.
-        let full = self.capacity > 0 && 4 * self.asked_bytes(input) >= 3 * carried(self.capacity, self.rtt_us());
+        let full = self.capacity > 0 && self.asked_bytes(input) / 3 >= carried(self.capacity, self.rtt_us()) / 4;
         if done > 0 || !full {
             self.moving_us = input.now_us;
         }
         if input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
-            self.pending_bytes = 0;
+            self.bucket_bytes = lump;
             return;
         }
         if self.capacity == 0 {
@@ -368,11 +369,11 @@ impl Notify {
         // A little more than C and than what arrives: where C errs low, F must still reach W to show that.
         let rate = self.capacity.max(self.meter.average(RATE_TRIPS * self.rtt_us()).unwrap_or(0));
         let allowed = carried(rate + rate / 16, input.now_us - self.last_tick_us);
-        self.pending_bytes = (self.pending_bytes + allowed as i64 - done as i64).max(-(lump as i64));
-        let pending = self.pending_bytes.max(0) as u64;
+        self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
+        let pending = self.bucket_bytes.saturating_sub(lump);
         if pending >= lump || self.filled_bytes + lump > self.window_bytes {
             self.filled_bytes = (self.filled_bytes + pending).min(self.window_bytes);
-            self.pending_bytes = self.pending_bytes.min(0);
+            self.bucket_bytes = self.bucket_bytes.min(lump);
         }
     }
 
@@ -412,7 +413,8 @@ impl Notify {
             if self.window_bytes > goal {
                 self.quiet_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
                 self.reason = format!("loss at {} kB", self.window_bytes / 1000);
-                self.window_bytes = goal;
+                self.capacity = self.capacity.max(rate.unwrap_or(0));
+                self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
                 return;
             }
             if standing_us > self.queue_low_us() {
@@ -470,7 +472,7 @@ impl Notify {
     fn asked_in_full(&self, input: &Input<'_>) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
         let cwnd_bytes = self.path_cwnd_bytes().saturating_add(SLACK_REQUESTS * self.request());
-        self.asked_bytes(input) >= self.window_bytes && cwnd_bytes >= self.window_bytes
+        self.asked_bytes(input).saturating_add(self.request()) >= self.window_bytes && cwnd_bytes >= self.window_bytes
     }
 
     /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
