@@ -18,7 +18,7 @@ pytestmark = pytest.mark.guest
 
 SHORT = ("workload.runtime_s=5",)
 LOSSY = (*SHORT, "net.loss_pct=0.2")
-LOSS_PCT = (0.05, 1, 5)
+LOSS_PCT = (0.05, 1, 5, 12)
 RANDOM = (*SHORT, "workload.kind=random", "workload.bs_kb=4", "workload.iodepth=16")
 CHANGES = (
     "workload.runtime_s=8",
@@ -71,7 +71,7 @@ def test_event_counters_are_the_mib_counters(results, pct):
 
 
 def test_timeouts_happen_where_much_is_lost(results):
-    assert results["loss 5"]["events"]["loss"] > 0
+    assert results["loss 12"]["events"]["loss"] > 0
 
 
 @pytest.mark.parametrize("run", [*(f"loss {pct}" for pct in LOSS_PCT), "ecn"])
