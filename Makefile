@@ -8,6 +8,9 @@ export CARGO_TARGET_DIR ?= $(LIO_CWND_CACHE)/cargo
 # Rustup's toolchains are found by RUSTUP_HOME, which stays.
 export CARGO_HOME ?= $(LIO_CWND_CACHE)/cargo-home
 
+# What boots the lab's machines: uml or qemu.
+ENGINE ?= uml
+
 LAB = tools/cwndlab
 
 .PHONY: help
@@ -16,15 +19,15 @@ help: ## This list
 
 .PHONY: deps
 deps: ## Install the Debian packages that are missing
-	@ci/deps
+	@ci/deps $(if $(filter qemu,$(ENGINE)),qemu-system-x86)
 
 .PHONY: build
-build: deps ## The kernel (User-Mode Linux), the guest's user space, and the tools
-	@$(LAB) build
+build: deps ## The kernel (User-Mode Linux; ENGINE=qemu: x86-64), the guest's user space, and the tools
+	@$(LAB) build --engine $(ENGINE)
 
 .PHONY: demo
-demo: build ## Compare reads with and without feedback; ends with a table
-	@$(LAB) demo --output out/demo
+demo: build ## Compare reads with and without feedback; ends with a table (ENGINE=qemu: on two machines)
+	@$(LAB) demo --engine $(ENGINE) --output out/demo
 
 .PHONY: check
 check: deps ## All tests: kernel, tools, lab, and the real parts end to end

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One guest: User-Mode Linux in virtual time, in a run directory of its own.
+"""One run: its machines, booted by an engine, in a run directory of its own.
 
 RUN/root                     link to the guest's root
 RUN/configs tools lab        what else the guest reads
@@ -8,7 +8,6 @@ RUN/out                      the only place the guest writes to: plan in, result
 
 import contextlib
 import fcntl
-import functools
 import json
 import os
 import re
@@ -21,13 +20,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from cwndlab.engine import Machine
 from cwndlab.images import BINARIES, Images
 from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError, cache
 
-# What two guests take at least of /dev/shm.
-ROOM_BYTES = 6 << 30
-# Any fixed moment: wall time in the guest starts here (1 November 2026, UTC).
-START_NS = 1_793_491_200 * 10**9
 # What must never stand in a console log.
 TROUBLE = re.compile(r"WARNING:|BUG:|Oops|Kernel panic|Call Trace|rcu: INFO|hung task|possible .* detected")
 
@@ -44,33 +40,6 @@ def _prepare(images: Images, plan: dict) -> Path:
     for name in BINARIES:
         shutil.copy(images.tools / name, run / "tools")
     return run
-
-
-def _command(images: Images, plan: dict, *, virtual_time: bool) -> list[str]:
-    """UML's command line: the same for every run of the same (the kernel mixes it into its random numbers).
-
-    The guest sees nothing of the host but the run directory and the link in it.
-    """
-    return [
-        "setarch",
-        "-R",
-        str(images.kernel),
-        f"mem={plan['memory_mb']}M",
-        "hostfs=/proc/self/cwd",
-        "root=none",
-        "rootfstype=hostfs",
-        "rootflags=root",
-        "ro",
-        "init=/init",
-        "uml_dir=.",
-        "umid=uml",
-        "scsi_debug.add_host=0",
-        "null_blk.nr_devices=0",
-        "con=null",
-        "con0=fd:0,fd:1",
-        f"seed={plan['scenario']['net']['seed']}",
-        *(["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if virtual_time else []),
-    ]
 
 
 @contextlib.contextmanager
@@ -95,27 +64,6 @@ def _own_cpu(slot: int) -> Iterator[int]:
         yield cpus[slot % len(cpus)]
 
 
-@functools.cache
-def _memory_folder() -> Path:
-    """Where UML's memory lies: in shared memory if there is room for a few guests.
-
-    Decided once, before the first guest takes of that room: all runs shall have the same environment.
-    """
-    shm = Path("/dev/shm")
-    roomy = os.access(shm, os.W_OK) and shutil.disk_usage(shm).free > ROOM_BYTES
-    return shm if roomy else cache()
-
-
-def _environment(*, term: str) -> dict[str, str]:
-    """The same for every run, as far as possible: it lies on the stack of the process that is the kernel."""
-    return {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "TMPDIR": str(_memory_folder()),
-        "HOME": "/",
-        "TERM": term,
-    }
-
-
 def _console_trouble(log: Path) -> str | None:
     lines = log.read_text(errors="replace").splitlines()
     return next((line.strip() for line in lines if TROUBLE.search(line)), None)
@@ -130,20 +78,16 @@ def run(images: Images, plan: dict, slot: int, timeout_s: float, progress: Calla
     where = _prepare(images, plan)
     out = where / "out"
     try:
-        with _own_cpu(slot) as cpu:
-            _guest(
-                ["taskset", "-c", str(cpu), *_command(images, plan, virtual_time=not plan["unlimited"])],
-                where,
-                timeout_s,
-                progress,
-            )
+        with contextlib.nullcontext() if images.engine.real_time else _own_cpu(slot) as cpu:
+            waited = _wait(images, plan, where, [] if cpu is None else ["taskset", "-c", str(cpu)], timeout_s, progress)
     except (Stopped, KeyboardInterrupt):
         shutil.rmtree(where, ignore_errors=True)
         raise
-    if trouble := _console_trouble(out / "console.log"):
-        raise LabError(f"the kernel complained: {trouble}; see {out}/console.log")
+    for log in sorted(out.glob("console*.log")):
+        if trouble := _console_trouble(log):
+            raise LabError(f"the kernel complained: {trouble}; see {log}")
     if not (out / "result.json").exists():
-        raise LabError(f"the guest ended without a result; see {out}/console.log")
+        raise LabError(f"the guest ended without a result; see {out}")
     answer = json.loads((out / "result.json").read_text())
     if "error" in answer:
         raise LabError(f"{answer['error']}; see {out}")
@@ -151,32 +95,68 @@ def run(images: Images, plan: dict, slot: int, timeout_s: float, progress: Calla
         print(f"kept: {where}", file=sys.stderr)
     else:
         shutil.rmtree(where, ignore_errors=True)
-    return answer
+    return answer | {"cpu_waited_share": waited}
 
 
-def _guest(command: list[str], where: Path, timeout_s: float, progress: Callable[[float], None]) -> None:
-    """Run a guest to its end, under a limit of wall time: in the guest, time may stand still."""
-    with open(where / "out/console.log", "wb") as console:
-        guest = subprocess.Popen(
-            command,
+def _start(machine: Machine, where: Path, environment: dict[str, str], prefix: list[str]) -> subprocess.Popen:
+    with open(where / "out" / machine.console, "wb") as console:
+        process = subprocess.Popen(
+            [*prefix, *machine.command],
             cwd=where,
-            env=_environment(term="dumb"),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=console,
             start_new_session=True,
+            pass_fds=[link.fileno() for link in machine.links],
         )
+    for link in machine.links:
+        link.close()
+    return process
+
+
+def _end(machines: list[subprocess.Popen]) -> None:
+    for machine in machines:
+        with contextlib.suppress(ProcessLookupError):  # its helpers, if it has left any
+            os.killpg(machine.pid, signal.SIGKILL)
+        machine.wait()
+
+
+def _wait(
+    images: Images, plan: dict, where: Path, prefix: list[str], timeout_s: float, progress: Callable[[float], None]
+) -> float:
+    """Run the machines until one ends, under a limit of wall time: in a guest, time may stand still.
+
+    Which share of the time in which they could have run they waited for a CPU of the host.
+    """
+    environment = images.engine.environment("dumb")
+    machines: list[subprocess.Popen] = []
+    ran, waited = 1, 0
     try:
+        for machine in images.engine.machines(images, plan):
+            machines.append(_start(machine, where, environment, prefix))
         deadline = time.monotonic() + timeout_s
-        while guest.poll() is None:
+        while all(machine.poll() is None for machine in machines):
             if time.monotonic() > deadline:
                 raise LabError(f"no result after {timeout_s:.0f} s of wall time; see {where}/out")
             progress(_progress(where))
+            if (found := _cpu_ns(machines))[0] > ran:
+                ran, waited = found
             time.sleep(0.1)
     finally:
-        with contextlib.suppress(ProcessLookupError):  # its helpers, if it has left any
-            os.killpg(guest.pid, signal.SIGKILL)
-        guest.wait()
+        _end(machines)
+    return waited / (ran + waited)
+
+
+def _cpu_ns(machines: list[subprocess.Popen]) -> tuple[int, int]:
+    """How long the machines' threads have run and have waited to run, both at most until one ended."""
+    ran = waited = 0
+    for machine in machines:
+        for stat in Path(f"/proc/{machine.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # it has ended
+                ran_ns, waited_ns, _ = stat.read_text().split()
+                ran, waited = ran + int(ran_ns), waited + int(waited_ns)
+    return ran, waited
 
 
 def _progress(where: Path) -> float:
@@ -188,13 +168,16 @@ def _progress(where: Path) -> float:
 
 
 def shell(images: Images, plan: dict) -> int:
-    """The booted lab on this terminal, in real time."""
+    """The booted lab, its first machine on this terminal, in real time."""
     where = _prepare(images, plan)
+    environment = images.engine.environment(os.environ.get("TERM", "linux"))
+    first, *others = images.engine.machines(images, plan)
+    background: list[subprocess.Popen] = []
     try:
-        return subprocess.run(
-            [*_command(images, plan, virtual_time=False), "quiet"],
-            cwd=where,
-            env=_environment(term=os.environ.get("TERM", "linux")),
-        ).returncode
+        for other in others:
+            background.append(_start(other, where, environment, []))
+        links = [link.fileno() for link in first.links]
+        return subprocess.run(first.command, cwd=where, env=environment, pass_fds=links).returncode
     finally:
+        _end(background)
         shutil.rmtree(where, ignore_errors=True)

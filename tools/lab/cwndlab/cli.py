@@ -11,17 +11,30 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from cwndlab import boot, floors, images, oracle, overhead, runs, sweep
+from cwndlab import boot, engine, floors, images, oracle, overhead, runs, sweep
 from cwndlab import demo as demonstration
 from cwndlab import table as tables
 from cwndlab.paths import SCENARIOS, TESTS, LabError
+from cwndlab.qemu import SLOWEST
 from cwndlab.result import FORMAT
 from cwndlab.scenario import load
 from cwndlab.variant import VARIANTS, plan
 
 SETTING = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a scenario key.")
-JOBS = click.option("--jobs", type=click.IntRange(1, 256), default=runs.default_jobs, help="Guests at once.")
+JOBS = click.option("--jobs", type=click.IntRange(1, 256), help="Runs at once (default: what the CPUs allow).")
 WIDEST = 1000  # a sweep's table is as wide as it is, on any terminal
+ENGINE = click.option(
+    "--engine", "engine_name", type=click.Choice(["uml", "qemu"]), default="uml", show_default=True, help="What boots."
+)
+ONE_MACHINE = click.option("--one-machine", is_flag=True, help="engine qemu: all on one machine, in virtual time.")
+SLOW_MOTION = click.option(
+    "--slow-motion",
+    type=click.IntRange(1, SLOWEST),
+    default=1,
+    help="engine qemu, two machines: how many seconds one of theirs takes.",
+)
+# The tests that boot labs, and their pytest marker.
+BOOTED = {"e2e": "guest", "qemu": "qemu"}
 UNPATCHED = click.option("--unpatched", is_flag=True, help="Boot Debian's kernel without the series.")
 
 
@@ -42,10 +55,11 @@ def list_scenarios() -> None:
 
 
 @cli.command()
+@ENGINE
 @UNPATCHED
-def build(unpatched: bool) -> None:
+def build(engine_name: str, unpatched: bool) -> None:
     """Make the kernel, the guest's root and the tools."""
-    made = images.build(report, patched=not unpatched)
+    made = images.build(report, engine.choose(engine_name), patched=not unpatched)
     for name in ("kernel", "root", "tools"):
         click.echo(f"{name:8}{getattr(made, name)}")
 
@@ -65,6 +79,9 @@ def build(unpatched: bool) -> None:
 @click.option("--keep", is_flag=True, help="Keep the run directories under the temporary directory.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(1), help="Wall seconds a run may take.")
 @JOBS
+@ENGINE
+@ONE_MACHINE
+@SLOW_MOTION
 @UNPATCHED
 def run(
     scenario: str,
@@ -73,12 +90,15 @@ def run(
     json_path: Path | None,
     keep: bool,
     timeout_s: float | None,
-    jobs: int,
+    jobs: int | None,
+    engine_name: str,
+    one_machine: bool,
+    slow_motion: int,
     unpatched: bool,
 ) -> None:
     """Run SCENARIO, a name under configs/scenarios/ or a path, once for each variant."""
     checked = load(scenario, settings)
-    made = images.build(report, patched=not unpatched)
+    made = images.build(report, engine.choose(engine_name, one_machine, slow_motion), patched=not unpatched)
     name = Path(scenario).stem
     todo = [runs.Job(name, checked, variant) for variant in variants if variant != "oracle"]
     results = runs.run_all(made, todo, at_once=jobs, timeout_s=timeout_s, keep=keep)
@@ -96,17 +116,18 @@ def run(
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
 def measure_overhead(rounds: int) -> None:
     """What the patches cost an unwatched read, in wall time; wants an idle machine."""
-    overhead.run(images.build(report, patched=False), images.build(report), rounds)
+    uml = engine.choose("uml")
+    overhead.run(images.build(report, uml, patched=False), images.build(report, uml), rounds)
 
 
 @cli.command(context_settings={"ignore_unknown_options": True})
-@click.argument("kind", type=click.Choice(["unit", "e2e"]))
+@click.argument("kind", type=click.Choice(["unit", *BOOTED]))
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 def test(kind: str, pytest_arguments: tuple[str, ...]) -> None:
-    """Run the lab's own tests (unit), or the real parts in booted labs (e2e)."""
+    """Run the lab's own tests (unit), the real parts in booted labs (e2e), or one cell on all engines (qemu)."""
     import pytest  # takes a while to import
 
-    marker = "guest" if kind == "e2e" else "not guest"
+    marker = BOOTED.get(kind) or " and ".join(f"not {booted}" for booted in BOOTED.values())
     sys.exit(pytest.main(["-p", "no:cacheprovider", "-q", "-m", marker, str(TESTS), *pytest_arguments]))
 
 
@@ -131,9 +152,13 @@ def plot(results: tuple[Path, ...], output: Path) -> None:
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), default="out/demo", show_default=True)
 @click.option("--full-oracle", "search", is_flag=True, help="Search the best static settings again (half an hour).")
 @JOBS
-def demo(output: Path, search: bool, jobs: int) -> None:
+@ENGINE
+@ONE_MACHINE
+@SLOW_MOTION
+def demo(output: Path, search: bool, jobs: int | None, engine_name: str, one_machine: bool, slow_motion: int) -> None:
     """Compare stock, static and feedback; ends with a table."""
-    demonstration.run(images.build(report), output, at_once=jobs, search=search)
+    made = images.build(report, engine.choose(engine_name, one_machine, slow_motion))
+    demonstration.run(made, output, at_once=jobs, search=search)
 
 
 @cli.command(name="sweep")
@@ -146,7 +171,7 @@ def demo(output: Path, search: bool, jobs: int) -> None:
 @click.option("--only", default="*", show_default=True, metavar="PATTERN", help="Cells whose names match.")
 @click.option("--list", "list_only", is_flag=True, help="Print the cells' names and start nothing.")
 @JOBS
-def run_sweep(file: Path, output: Path | None, only: str, list_only: bool, jobs: int) -> None:
+def run_sweep(file: Path, output: Path | None, only: str, list_only: bool, jobs: int | None) -> None:
     """Measure the cells of FILE, a matrix of scenarios and variants; again: only what is missing.
 
     \b
@@ -161,7 +186,7 @@ def run_sweep(file: Path, output: Path | None, only: str, list_only: bool, jobs:
             click.echo(cell.name)
         return
     output = output or Path("out/sweep") / f"{file.stem}.jsonl"
-    failed = sweep.run(images.build(report), file, cells, chosen, output, jobs)
+    failed = sweep.run(images.build(report, engine.choose("uml")), file, cells, chosen, output, jobs)
     show_table(floors.look(sweep.read(output), str(output)))
     if failed:
         raise LabError(f"{len(failed)} of {len(chosen)} cells failed; the last: {failed[-1]}")
@@ -219,13 +244,24 @@ def summary(results: list[dict]) -> Table:
 @click.argument("scenario")
 @click.option("--variant", type=click.Choice(VARIANTS), default="feedback", show_default=True)
 @SETTING
+@ENGINE
+@ONE_MACHINE
+@SLOW_MOTION
 @UNPATCHED
-def shell(scenario: str, variant: str, settings: tuple[str, ...], unpatched: bool) -> None:
+def shell(
+    scenario: str,
+    variant: str,
+    settings: tuple[str, ...],
+    engine_name: str,
+    one_machine: bool,
+    slow_motion: int,
+    unpatched: bool,
+) -> None:
     """A shell in the booted lab, in real time."""
     checked = load(scenario, settings)
     if not sys.stdin.isatty():
         raise LabError("shell: standard input is not a terminal")
-    made = images.build(report, patched=not unpatched)
+    made = images.build(report, engine.choose(engine_name, one_machine, slow_motion), patched=not unpatched)
     sys.exit(boot.shell(made, plan(checked, variant, monitor=not unpatched, shell=True)))
 
 

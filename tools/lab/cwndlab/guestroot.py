@@ -29,12 +29,12 @@ PACKAGES = [
     *("iproute2", "linux-sysctl-defaults", "open-iscsi", "sg3-utils", "fio", "python3", "python3-rtslib-fb"),
 ]
 # Raise it when what is done to the unpacked tree below changes.
-LAYOUT = 3
+LAYOUT = 4
 LISTS_MAX_AGE_S = 24 * 3600
 
-# The run directory is UML's working directory and holds links to all that the guest may see.
+# UML shows the run directory as hostfs, QEMU shows its folders by 9p.
 INIT = """#!/bin/sh
-mount -t hostfs -o hostfs=/lab none /lab
+mount -t hostfs -o hostfs=/lab none /lab 2>/dev/null || mount -t 9p -o trans=virtio,version=9p2000.L lab /lab
 exec /lab/init
 """
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"

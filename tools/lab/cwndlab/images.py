@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a guest is made of: kernel, root, the tools. Each is built when missing or out of date.
 
-CWNDLAB_KERNEL names a UML binary to use instead of the one tools/kernel builds, CWNDLAB_TOOLS a
+CWNDLAB_KERNEL names a kernel of the engine's to use instead of the one tools/kernel builds, CWNDLAB_TOOLS a
 directory with static iscsi-cwndd and lio-cwndmon.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cwndlab import guestroot
+from cwndlab.engine import Engine
 from cwndlab.paths import REPO, LabError, cache
 
 TRIPLE = "x86_64-unknown-linux-gnu"
@@ -25,6 +26,7 @@ class Images:
     root: Path
     tools: Path
     patched: bool
+    engine: Engine
 
 
 def _output(argv: list[str], what: str, env: dict[str, str] | None = None) -> str:
@@ -38,14 +40,14 @@ def _output(argv: list[str], what: str, env: dict[str, str] | None = None) -> st
     return done.stdout
 
 
-def _kernel(patched: bool) -> tuple[Path, str]:
+def _kernel(arch: str, patched: bool) -> tuple[Path, str]:
     if given := os.environ.get("CWNDLAB_KERNEL"):
         if not Path(given).exists():
             raise LabError(f"CWNDLAB_KERNEL={given}: no such file")
         return Path(given).resolve(), "given by CWNDLAB_KERNEL"
     tool = str(REPO / "tools/kernel")
-    lines = _output([tool, "build", *([] if patched else ["--unpatched"])], "kernel").splitlines()
-    binary = Path(lines[-1])  # …/VERSION/patched/build/linux
+    lines = _output([tool, "build", "--arch", arch, *([] if patched else ["--unpatched"])], "kernel").splitlines()
+    binary = Path(lines[-1])  # …/VERSION/TREE/FOLDER/KERNEL
     version = binary.parents[2].name
     return binary, f"linux-source-{'.'.join(version.split('.')[:2])} {version}"
 
@@ -68,9 +70,10 @@ def _tools() -> Path:
     return target / TRIPLE / "release"
 
 
-def build(report: Callable[[str], None], *, patched: bool = True) -> Images:
+def build(report: Callable[[str], None], engine: Engine, *, patched: bool = True) -> Images:
     """Everything a run needs."""
     root = guestroot.build(report)
     tools = _tools()
-    kernel, package = _kernel(patched)
-    return Images(kernel, package, root, tools, patched)
+    kernel, package = _kernel(engine.arch, patched)
+    engine.meet(kernel, report)
+    return Images(kernel, package, root, tools, patched, engine)

@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
+from cwndlab.images import Images
+
 FORMAT = "lio-cwnd-result/1"
 # time_to_90_s looks at the mean rate of a window this long: no shorter, or single requests show.
 RATE_WINDOW_S, RATE_WINDOW_RTT = 0.5, 4
@@ -129,7 +131,7 @@ def _connection_series(samples: list[dict], start_us: int) -> dict[str, list]:
     return series
 
 
-def build(plan: dict, guest: dict, kernel_package: str, packages: dict[str, str], wall_s: float) -> dict[str, Any]:
+def build(plan: dict, guest: dict, images: Images, packages: dict[str, str], wall_s: float) -> dict[str, Any]:
     """The run's record."""
     measured = guest["measured"]
     t_s, read_bytes, start_us = measured["t_s"], measured["read_bytes"], measured["start_us"]
@@ -150,8 +152,8 @@ def build(plan: dict, guest: dict, kernel_package: str, packages: dict[str, str]
     return {
         "format": FORMAT,
         "variant": plan["variant"],
-        "engine": "uml",
-        "kernel": {"release": guest["kernel"], "package": kernel_package},
+        "engine": images.engine.name,
+        "kernel": {"release": guest["kernel"], "package": images.kernel_package},
         "packages": {name: packages[name] for name in ("open-iscsi", "fio", "python3-rtslib-fb", "iproute2")},
         "scenario": plan["scenario"],
         "effective": guest["effective"] | {"nic_qdisc": plan["nic_qdisc"], "iscsid": plan["iscsid"]},
@@ -175,4 +177,5 @@ def build(plan: dict, guest: dict, kernel_package: str, packages: dict[str, str]
             "settings": [{"t_s": round((s["t_us"] - start_us) / 1e6, 6)} | s for s in guest["settings"]],
         },
         "wall_s": round(wall_s, 3),
+        **images.engine.circumstances(guest),
     }

@@ -274,7 +274,9 @@ def choose(cells: list[Cell], pattern: str) -> list[Cell]:
     return chosen
 
 
-def run(images: Images, path: Path, cells: list[Cell], chosen: list[Cell], output: Path, at_once: int) -> list[str]:
+def run(
+    images: Images, path: Path, cells: list[Cell], chosen: list[Cell], output: Path, at_once: int | None
+) -> list[str]:
     """Measure what is missing of the chosen ones of a sweep file's cells; why cells have failed, if any."""
     done, failed = [], []
     begun = time.monotonic()
@@ -282,7 +284,7 @@ def run(images: Images, path: Path, cells: list[Cell], chosen: list[Cell], outpu
         current = {cell.name: {v: key_of(images, cell.of(v), v) for v in cell.variants} for cell in cells}
         store.add("sweep", {"file": str(path), "cells": current})
         most = sum(cell.most_runs for cell in chosen)
-        minutes = sum(cell.most_runs * cell.cost_s for cell in chosen) / at_once / 60
+        minutes = sum(cell.most_runs * cell.cost_s for cell in chosen) / bench.at_once / 60
         runs.console.print(f"{len(chosen)} cells, at most {most} runs in about {minutes:.0f} minutes; to {output}")
         bar = bench.display.add_task(path.stem, total=len(chosen), virtual="")
 

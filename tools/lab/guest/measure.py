@@ -4,9 +4,8 @@
 import json
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
-
-import net
 
 PROGRESS_PERIOD_S = 0.5
 
@@ -39,7 +38,7 @@ def _read_bytes(disks: list[str]) -> int:
     return sum(512 * int(Path("/sys/block", disk, "stat").read_text().split()[2]) for disk in disks)
 
 
-def read(scenario: dict, disks: list[str]) -> dict:
+def read(scenario: dict, disks: list[str], change: Callable[[dict], None]) -> dict:
     """Run fio to its end, sampling the bytes the disks have delivered every sample_ms."""
     workload, period_s = scenario["workload"], scenario["sample_ms"] / 1000
     changes = sorted(scenario["net"]["changes"], key=lambda change: change["at_s"])
@@ -53,7 +52,7 @@ def read(scenario: dict, disks: list[str]) -> dict:
             times_s.append(round(now_s, 3))
             read_bytes.append(_read_bytes(disks) - base)
             while changes and changes[0]["at_s"] <= now_s:
-                net.change(scenario["net"], changes.pop(0))
+                change(changes.pop(0))
             if now_s >= told_s:
                 progress(now_s, workload["runtime_s"])
                 told_s = now_s + PROGRESS_PERIOD_S

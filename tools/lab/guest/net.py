@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The emulated network: initiator, router and target as network namespaces of one kernel.
+"""The emulated network: initiator, router and target as network namespaces.
 
     initiator (init) eth0 ───── r0 router r1 ───── eth0 target
                                       r2 ───── eth0 cross (only with competing flows)
+
+They are of one kernel, or the initiator is a machine of its own: then its eth0 and r0 are the two
+ends of a virtual link, and the rest is the same.
 
 Towards the initiator, r0 is the bottleneck: a token bucket of net.rate_mbit, two packets deep, in
 front of a queue of exactly net.queue_bytes. The whole round-trip time is a delay on r1, in the
@@ -43,23 +46,29 @@ def _batch(tool: str, netns: str, lines: list[str]) -> None:
         raise RuntimeError(f"{tool} in {netns}: {done.stderr.strip()}: {lines}")
 
 
-def _machine(machine: str, port: str, network: str) -> None:
-    """A machine's eth0 and its cable to a port of the router."""
+def _cable(machine: str, port: str) -> None:
+    """A machine's eth0, joined to a port of the router."""
     home = "1" if machine == "initiator" else machine  # the initial namespace is that of process 1
     _batch("ip", "router", [f"link add {port} type veth peer name eth0 netns {home}"])
+
+
+def _port(port: str, network: str) -> None:
     _batch("ip", "router", [f"addr add {network}.1/24 dev {port}", f"link set {port} up"])
+
+
+def _machine(machine: str, network: str, net: dict, qdisc: str, *, unlimited: bool) -> None:
+    """A machine's address, and its network card: the link's rate, behind the machine's own qdisc."""
     _batch(
         "ip", machine, [f"addr add {network}.2/24 dev eth0", "link set eth0 up", f"route add default via {network}.1"]
     )
-
-
-def _card(machine: str, access_mbit: float, qdisc: str) -> None:
-    """A machine's network card: the link's rate, behind the machine's own qdisc."""
-    lines = [
-        f"qdisc add dev eth0 root handle 1: tbf rate {access_mbit}mbit burst {CARD_BUCKET_BYTES} limit 1000000",
-        f"qdisc add dev eth0 parent 1: handle 10: {qdisc}",
-    ]
-    _batch("tc", machine, lines)
+    if unlimited:
+        return
+    rate = f"rate {net['access_mbit']}mbit burst {CARD_BUCKET_BYTES} limit 1000000"
+    _batch(
+        "tc",
+        machine,
+        [f"qdisc add dev eth0 root handle 1: tbf {rate}", f"qdisc add dev eth0 parent 1: handle 10: {qdisc}"],
+    )
 
 
 def _loss(net: dict, pct: float) -> str:
@@ -74,21 +83,31 @@ def _bottleneck(net: dict, rate_mbit: float) -> str:
     return f"tbf rate {rate_mbit}mbit burst {BUCKET_BYTES} limit {net['queue_bytes']}"
 
 
-def build(net: dict, nic_qdisc: dict, *, unlimited: bool) -> None:
-    """Lay out the whole network; unlimited: bare cables, as fast as the CPU."""
+def build_initiator(net: dict, qdisc: str, *, unlimited: bool) -> None:
+    """The initiator's end; unlimited, here and below: bare cables, as fast as the CPU."""
+    _machine("initiator", "10.0.1", net, qdisc, unlimited=unlimited)
+
+
+def build_path(net: dict, qdisc: str, *, unlimited: bool, initiator_elsewhere: bool) -> None:
+    """The router, the target's end, and the emulated path between."""
     for netns in ("router", "target", "cross"):
         run("ip", "netns", "add", netns)
         _batch("ip", netns, ["link set lo up"])
     run(*within("router", "sysctl", "-q", "net.ipv4.ip_forward=1"))
-    _machine("initiator", "r0", "10.0.1")
-    _machine("target", "r1", "10.0.2")
+    if initiator_elsewhere:
+        run("ip", "link", "set", "eth0", "name", "r0", "netns", "router")
+    else:
+        _cable("initiator", "r0")
+    _port("r0", "10.0.1")
+    _cable("target", "r1")
+    _port("r1", "10.0.2")
+    _machine("target", "10.0.2", net, qdisc, unlimited=unlimited)
     if unlimited:
         return
-    for machine in ("initiator", "target"):
-        _card(machine, net["access_mbit"], nic_qdisc[machine])
     if net["cross"]:
-        _machine("cross", "r2", "10.0.3")
-        _card("cross", net["access_mbit"], "fq_codel")
+        _cable("cross", "r2")
+        _port("r2", "10.0.3")
+        _machine("cross", "10.0.3", net, "fq_codel", unlimited=False)
 
     lines = [f"qdisc add dev r0 root handle 1: {_bottleneck(net, net['rate_mbit'])}"]
     if net["aqm"] == "fq_codel":
@@ -110,9 +129,6 @@ def build(net: dict, nic_qdisc: dict, *, unlimited: bool) -> None:
                 "filter add dev r1 parent ffff: matchall action mirred egress redirect dev ifb0",
             ],
         )
-    if net["ecn"]:
-        for netns in ("initiator", "target"):
-            run(*within(netns, "sysctl", "-q", "net.ipv4.tcp_ecn=1"))
 
 
 def change(net: dict, new: dict) -> None:
@@ -129,13 +145,10 @@ def change(net: dict, new: dict) -> None:
     _batch("tc", "router", lines)
 
 
-def qdiscs() -> dict:
+def qdiscs(netns: str) -> list[str]:
     """What tc says of every queue at the end: kind, options, bytes, drops."""
-    shown = {}
-    for netns in ("initiator", "router", "target"):
-        where = [] if netns == "initiator" else ["-netns", netns]
-        shown[netns] = run("tc", *where, "-s", "qdisc", "show").splitlines()
-    return shown
+    where = [] if netns == "initiator" else ["-netns", netns]
+    return run("tc", *where, "-s", "qdisc", "show").splitlines()
 
 
 def mib(netns: str) -> dict[str, int]:

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from cwndlab import boot
+from cwndlab import boot, uml
 from cwndlab.paths import LabError
 
+IMAGES = SimpleNamespace(engine=uml.Uml())
 PLAN = {"scenario": {"net": {"seed": 1}}, "unlimited": False}
 
 
@@ -19,11 +20,10 @@ def guest(monkeypatch, tmp_path):
     (where / "out/console.log").touch()
     monkeypatch.setenv("LIO_CWND_CACHE", str(tmp_path))
     monkeypatch.setattr(boot, "_prepare", lambda images, plan: where)
-    monkeypatch.setattr(boot, "_command", lambda images, plan, virtual_time: [])
 
     def run(end, keep=False):
-        monkeypatch.setattr(boot, "_guest", lambda command, where, timeout_s, progress: end(where / "out"))
-        return boot.run(None, PLAN, 0, 1, None, keep)
+        monkeypatch.setattr(boot, "_wait", lambda images, plan, where, *rest: end(where / "out") or 0.0)
+        return boot.run(IMAGES, PLAN, 0, 1, None, keep)
 
     run.where = where
     return run
@@ -42,7 +42,7 @@ def interrupted(out):
 
 
 def test_a_run_that_ends_well_leaves_nothing(guest):
-    assert guest(answer) == {"kernel": "6.12"}
+    assert guest(answer) == {"kernel": "6.12", "cpu_waited_share": 0.0}
     assert not guest.where.exists()
 
 
@@ -67,10 +67,10 @@ def test_a_run_kept_on_request_is_named(guest, capsys):
 
 def test_every_run_has_the_same_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("LIO_CWND_CACHE", str(tmp_path))
-    boot._memory_folder.cache_clear()
+    uml._memory_folder.cache_clear()
     environments = []
     for free_bytes in (1 << 40, 0):  # a guest's memory lies in it meanwhile
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free_bytes: SimpleNamespace(free=free))
-        environments.append(boot._environment(term="dumb"))
+        environments.append(uml.Uml().environment("dumb"))
     assert environments[0] == environments[1]
-    boot._memory_folder.cache_clear()
+    uml._memory_folder.cache_clear()

@@ -11,7 +11,8 @@ from collections import Counter
 import pytest
 
 from cwndlab import images
-from cwndlab.runs import Job, default_jobs, run_all
+from cwndlab.engine import choose
+from cwndlab.runs import Job, run_all
 from cwndlab.scenario import load
 
 pytestmark = pytest.mark.guest
@@ -46,7 +47,7 @@ RUNS = {
 @pytest.fixture(scope="module")
 def results():
     jobs = [Job(scenario, load(scenario, settings), variant) for scenario, variant, settings in RUNS.values()]
-    return dict(zip(RUNS, run_all(images.build(print), jobs, at_once=default_jobs()), strict=True))
+    return dict(zip(RUNS, run_all(images.build(print, choose("uml")), jobs, at_once=None), strict=True))
 
 
 def without_wall(result):

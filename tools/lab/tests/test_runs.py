@@ -8,8 +8,9 @@ import pytest
 from cwndlab import boot, guestroot, result, runs
 from cwndlab.paths import LabError
 from cwndlab.scenario import load
+from cwndlab.uml import Uml
 
-IMAGES = SimpleNamespace(root=Path(), patched=True, kernel_package="")
+IMAGES = SimpleNamespace(root=Path(), patched=True, kernel_package="", engine=Uml())
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from cwndlab import boot, guestroot, oracle, result, sweep
 from cwndlab.images import Images
 from cwndlab.paths import CONFIGS, LabError
 from cwndlab.scenario import PACKET_BYTES
+from cwndlab.uml import Uml
 
 HEAD = 'description = "a test"\n'
 CELL = '[[cells]]\nname = "a"\nnet.rate_mbit = 100\nnet.rtt_ms = 20\nnet.queue_bdp = 1\n'
@@ -30,7 +31,7 @@ def images(tmp_path):
     (tmp_path / "tools").mkdir()
     for name in ("linux", "tools/iscsi-cwndd", "tools/lio-cwndmon"):
         (tmp_path / name).write_text(name)
-    return Images(tmp_path / "linux", "a kernel", tmp_path / "guest-root-1", tmp_path / "tools", patched=True)
+    return Images(tmp_path / "linux", "a kernel", tmp_path / "guest-root-1", tmp_path / "tools", True, Uml())
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "sweeps").glob("*.toml")), ids=lambda path: path.stem)
