@@ -25,7 +25,7 @@ const REQUESTS_PER_BDP: u64 = 60;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
 /// received.
 const SLACK_REQUESTS: u64 = 2;
-/// Requests let through in one go, and at rest: a train that shows the bottleneck's rate, and no more than a short queue holds.
+/// Requests let through in one go: a train that shows the bottleneck's rate, and no more than a short queue holds.
 const LUMP_REQUESTS: u64 = 3;
 /// Reads over which a disk's mean request is taken.
 const MEAN_READS: u64 = 16;
@@ -345,15 +345,15 @@ impl Notify {
         let lump = LUMP_REQUESTS * self.request();
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
-        let used = if prompt { self.asked_bytes(input).saturating_add(lump) } else { u64::MAX };
-        let unused = self.filled_bytes.saturating_sub(used);
-        self.filled_bytes = (self.filled_bytes - unused).min(self.window_bytes);
-        if unused > 0 {
+        let asked = self.asked_bytes(input);
+        let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
+        if self.filled_bytes > used {
             self.bucket_bytes = lump;
         }
+        self.filled_bytes = self.filled_bytes.min(used).min(self.window_bytes);
         // In a pipe this full nothing pauses this long but a hole in TCP's sequence. What it holds back completes all at
         // once, and must not be asked for again in one burst.
-        let full = self.capacity > 0 && self.asked_bytes(input) / 3 >= carried(self.capacity, self.rtt_us()) / 4;
+        let full = self.capacity > 0 && asked / 3 >= carried(self.capacity, self.rtt_us()) / 4;
         if done > 0 || !full {
             self.moving_us = input.now_us;
         }

@@ -45,7 +45,8 @@ impl Meter {
     /// Average rate in bytes/s over the shortest stretch that spans at least `span_us`; none before that much is known.
     pub fn average(&self, span_us: u64) -> Option<u64> {
         let &(now_us, bytes) = self.samples.back()?;
-        let &(then_us, then_bytes) = self.samples.iter().rev().find(|&&(t, _)| now_us - t >= span_us.max(1))?;
+        let after = self.samples.partition_point(|&(t, _)| now_us - t >= span_us.max(1));
+        let (then_us, then_bytes) = self.samples[after.checked_sub(1)?];
         Some(per_second(bytes - then_bytes, now_us - then_us))
     }
 
