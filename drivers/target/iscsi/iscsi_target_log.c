@@ -141,6 +141,7 @@ static void log_put_session(u8 *p, const struct iscsit_session *sess,
 	p[8] = LOG_VERSION;
 	put_unaligned_be16(n, p + 10);
 	put_unaligned_be16(sess->tsih, p + 12);
+	put_unaligned_be16(min(sess->cmdsn_window, U16_MAX), p + 14);
 	put_unaligned_be64(ktime_to_us(ktime_get()), p + 16);
 	put_unaligned_be64(outstanding_bytes, p + 24);
 }

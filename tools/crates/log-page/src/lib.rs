@@ -60,6 +60,8 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Page {
     pub tsih: u16,
+    /// Commands that the session may have outstanding; 0 if the target does not tell.
+    pub command_window: u16,
     /// The target's monotonic clock.
     pub clock_us: u64,
     /// Asked for by READ commands of the session and not yet handed to TCP.
@@ -209,7 +211,7 @@ impl Page {
         }
         let count = session.u16()?;
         let tsih = session.u16()?;
-        let _reserved = session.u16()?;
+        let command_window = session.u16()?;
         let clock_us = session.u64()?;
         let read_outstanding_bytes = session.u64()?;
 
@@ -225,7 +227,7 @@ impl Page {
         if !page.is_empty() {
             return Err(Error::Length("the page"));
         }
-        Ok(Self { tsih, clock_us, read_outstanding_bytes, connections })
+        Ok(Self { tsih, command_window, clock_us, read_outstanding_bytes, connections })
     }
 
     /// Encodes the page as the target does: for tests and simulated targets.
@@ -238,7 +240,7 @@ impl Page {
         let count = self.connections.len().min(MAX_CONNECTIONS);
         body.extend(u16::try_from(count).unwrap_or(0).to_be_bytes());
         body.extend(self.tsih.to_be_bytes());
-        body.extend([0; 2]);
+        body.extend(self.command_window.to_be_bytes());
         body.extend(self.clock_us.to_be_bytes());
         body.extend(self.read_outstanding_bytes.to_be_bytes());
         for (code, connection) in (1..).zip(self.connections.iter().take(count)) {

@@ -11,6 +11,7 @@ const CONNECTION_AT: usize = SESSION_AT + 4 + SESSION_BYTES as usize;
 fn sample() -> Page {
     Page {
         tsih: 7,
+        command_window: 64,
         clock_us: 123_456_789,
         read_outstanding_bytes: 1 << 20,
         connections: vec![Connection {
@@ -62,10 +63,10 @@ prop_compose! {
 
 prop_compose! {
     fn page()(
-        tsih in any::<u16>(), clock_us in any::<u64>(), read_outstanding_bytes in any::<u64>(),
+        tsih in any::<u16>(), command_window in any::<u16>(), clock_us in any::<u64>(), read_outstanding_bytes in any::<u64>(),
         connections in prop::collection::vec(connection(), 0..4),
     ) -> Page {
-        Page { tsih, clock_us, read_outstanding_bytes, connections }
+        Page { tsih, command_window, clock_us, read_outstanding_bytes, connections }
     }
 }
 
