@@ -126,7 +126,8 @@ impl Crew for Threads {
 mod tests {
     use super::*;
     use crate::host::sim::disk;
-    use crate::host::{Reads, Session};
+    use crate::host::{Ends, Reads, Session};
+    use cwnd_control::Received;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     use std::time::Duration;
 
@@ -158,6 +159,11 @@ mod tests {
         fn run_queue(&self, _: &Disk) -> io::Result<()> {
             unreachable!()
         }
+
+        fn received(&self, _: Ends) -> io::Result<Received> {
+            unreachable!()
+        }
+
         fn available_bytes(&self) -> u64 {
             0
         }

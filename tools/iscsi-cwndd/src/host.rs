@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the daemon needs of the machine, as a trait: [`sysfs::Sysfs`] is the real one, `sim::Sim` the tests'.
 
+use cwnd_control::Received;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 
+pub use sock_diag::Ends;
+
 pub mod scsi;
 #[cfg(test)]
 pub mod sim;
+pub mod sock_diag;
 pub mod sysfs;
 pub mod uevent;
 
@@ -98,6 +102,8 @@ pub struct Session {
     /// Changes with each login: the connection's local port.
     pub login: String,
     pub logged_in: bool,
+    /// Of its TCP connection, where it has one.
+    pub ends: Option<Ends>,
     pub disks: Vec<Disk>,
 }
 
@@ -135,6 +141,8 @@ pub trait Host: Send + Sync {
     /// Has a greater depth used at once. By itself the kernel looks for room in the queue when a request completes, and
     /// with a mostly empty pipe the next one is most of a round trip away.
     fn run_queue(&self, disk: &Disk) -> io::Result<()>;
+    /// What a connection has received, packet by packet.
+    fn received(&self, ends: Ends) -> io::Result<Received>;
     /// Memory that can be had without swapping.
     fn available_bytes(&self) -> u64;
     /// The page as the target sent it. Blocks for a round trip and for the data asked for before.

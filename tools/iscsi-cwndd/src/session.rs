@@ -219,7 +219,7 @@ impl TunedSession {
         };
         match page {
             Ok(page) => match page.connections.into_iter().find(|connection| connection.tcp) {
-                Some(connection) => self.learnt(now_us, page.clock_us, connection),
+                Some(connection) => self.learnt(now_us, page.clock_us, page.command_window, connection),
                 None => self.leave_alone(world, "the session has no TCP connection".into()),
             },
             Err(trouble) => {
@@ -232,12 +232,12 @@ impl TunedSession {
         }
     }
 
-    fn learnt(&mut self, now_us: u64, clock_us: u64, connection: Connection) {
+    fn learnt(&mut self, now_us: u64, clock_us: u64, command_window: u16, connection: Connection) {
         if self.feedback != Feedback::Good {
             log::info!("session {}: {} tells of its TCP connection", self.info.sid, self.info.target_iqn);
             self.feedback = Feedback::Good;
         }
-        self.fresh = Some(path_state(clock_us, &connection));
+        self.fresh = Some(path_state(clock_us, command_window, &connection));
         let page_us = self.output.as_ref().map_or(0, |output| output.page_us);
         self.ask_due_us = now_us.max(self.asked_us.saturating_add(page_us));
         self.answer = Some(Answer { connection, clock_us, asked_us: self.asked_us, answered_us: now_us });
@@ -263,7 +263,8 @@ impl TunedSession {
         let states: Vec<DiskState> =
             self.disks.iter().map(|disk| disk.state(disk.reading(now_us, idle_after_us))).collect();
         let path = self.fresh.take();
-        let input = Input { now_us, path, disks: &states };
+        let received = self.info.ends.and_then(|ends| world.host.received(ends).ok());
+        let input = Input { now_us, path, received, disks: &states };
         let output = if self.active { self.strategy.tick(&input) } else { self.strategy.rest(&input) };
         if self.active && path.is_some() {
             self.ask_due_us = self.ask_due_us.max(self.asked_us.saturating_add(output.page_us));
@@ -285,10 +286,11 @@ impl TunedSession {
     }
 }
 
-fn path_state(clock_us: u64, connection: &Connection) -> PathState {
+fn path_state(clock_us: u64, command_window: u16, connection: &Connection) -> PathState {
     let figures = &connection.figures;
     PathState {
         clock_us,
+        command_window: command_window.into(),
         mss_bytes: figures.mss_bytes,
         snd_cwnd_pkts: figures.snd_cwnd_pkts,
         ssthresh_pkts: figures.ssthresh_pkts,

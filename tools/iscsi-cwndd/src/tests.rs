@@ -72,14 +72,14 @@ fn restore_makes_a_crash_good_and_refuses_to_meddle() {
 fn what_cannot_be_put_back_is_not_forgotten() {
     let mut lab = Lab::new();
     lab.run(2, &["sda"]);
-    lab.sim.state().unwritable = Some(Knob::QueueDepth);
+    lab.sim.state().unwritable = Some(Knob::ReadAheadKb);
     lab.sim.state().answer = None;
     lab.run(2, &["sda"]);
     assert!(matches!(lab.feedback(), Feedback::NotOffered(_)));
     lab.stop();
     let restored = restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap();
     assert_eq!(restored, Restored { count: 0, failed: vec!["sda".into(), "sdb".into()] });
-    assert_eq!(lab.knobs("sda"), Knobs { queue_depth: lab.knobs("sda").queue_depth, ..STOCK });
+    assert_eq!(lab.knobs("sda"), Knobs { read_ahead_kb: lab.knobs("sda").read_ahead_kb, ..STOCK });
     lab.sim.state().unwritable = None;
     let restored = restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap();
     assert_eq!(restored, Restored { count: 2, failed: Vec::new() });

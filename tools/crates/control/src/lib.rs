@@ -20,6 +20,8 @@ pub use notify::Notify;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathState {
     pub clock_us: u64,
+    /// Commands that the session may have outstanding; 0 if not told.
+    pub command_window: u32,
     pub mss_bytes: u32,
     pub snd_cwnd_pkts: u32,
     pub ssthresh_pkts: u32,
@@ -66,12 +68,23 @@ pub struct DiskState {
     pub max_depth: u32,
 }
 
+/// What the kernel's socket diagnostics say of the session's connection, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// In sequence.
+    pub bytes: u64,
+    /// What came while something before it was missing.
+    pub out_of_order_pkts: u32,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The initiator's monotonic clock.
     pub now_us: u64,
     /// The page, if one arrived since the last call.
     pub path: Option<PathState>,
+    /// What the connection has received; where that is not known, the disks' completed reads have to do.
+    pub received: Option<Received>,
     pub disks: &'a [DiskState],
 }
 
@@ -100,7 +113,7 @@ pub struct Output {
 pub struct Limits {
     pub min_request_bytes: u32,
     pub max_request_bytes: u32,
-    /// Commands the session may have outstanding (LIO's `default_cmdsn_depth` less what the page needs).
+    /// Commands the session may have outstanding, if the target allows as many.
     pub max_commands: u32,
     pub max_window_bytes: u64,
     pub max_read_ahead_bytes: u64,
@@ -111,7 +124,7 @@ impl Default for Limits {
         Self {
             min_request_bytes: 16 << 10,
             max_request_bytes: 1 << 20,
-            max_commands: 62,
+            max_commands: 510,
             max_window_bytes: 64 << 20,
             max_read_ahead_bytes: 64 << 20,
         }

@@ -25,18 +25,20 @@ const REQUESTS_PER_BDP: u64 = 60;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
 /// received.
 const SLACK_REQUESTS: u64 = 2;
-/// Requests let through in one go: a train that shows the bottleneck's rate, and no more than a short queue holds.
-const LUMP_REQUESTS: u64 = 3;
+/// Asked for while nothing is known of the path: what the kernel's own read-ahead asks for.
+const FIRST_BYTES: u64 = 256 << 10;
 /// Reads over which a disk's mean request is taken.
 const MEAN_READS: u64 = 16;
 /// Least depth for a disk whose requests are small: open-iscsi's default. What it costs in bytes is little.
 const SMALL_DEPTH: u64 = 32;
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
+/// Round trips after which it is over though less arrives: TCP recovers from losses.
+const PATIENCE_TRIPS: u64 = 10;
+/// Round trips until a hole in TCP's sequence is filled.
+const REPAIR_TRIPS: u64 = 2;
 /// Round trips over which the rate is taken once the start is over: whole requests make a shorter one uneven.
 const RATE_TRIPS: u64 = 4;
-/// Ticks of the start remembered: more than two round trips.
-const WINDOWS: usize = 256;
 /// Round trips from a change of W to a page that shows what came of it.
 const ANSWER_TRIPS: u64 = 2;
 /// Round trips in which W does not grow: after a loss, whose recovery looks like an idle pipe, and after one above the
@@ -45,6 +47,9 @@ const RECOVERY_TRIPS: u64 = 8;
 const THRESHOLD_TRIPS: u64 = 50;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
+/// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of a command window for the page.
+const ASSUMED_COMMANDS: u32 = 64;
+const SPARE_COMMANDS: u32 = 2;
 /// Round-trip time before any is known.
 const ASSUMED_RTT_US: u64 = 20_000;
 /// No longer round trip is believed.
@@ -128,6 +133,8 @@ pub struct Notify {
     wanted_request_bytes: u32,
     /// The path's rate C in bytes/s, 0 until known; kept across rests.
     capacity: u64,
+    /// (time in us, C) of the start's latest one and a half round trips.
+    found: VecDeque<(u64, u64)>,
     /// Successive pages with an empty queue, and with one that is too long.
     idle_queue_trips: u32,
     queued_trips: u32,
@@ -138,14 +145,11 @@ pub struct Notify {
     /// A loss was told of, and not yet answered.
     congested: bool,
     quiet_until_us: u64,
-    /// TCP's cwnd by the latest page and what has arrived since.
-    cwnd_bytes: u64,
-    /// The most that arrived in the start, over two round trips: what a hole held back comes within that.
-    best_rate: u64,
-    /// (time in us, W) of the start's latest ticks.
-    windows: VecDeque<(u64, u64)>,
     /// Since when W has been what the trains ask for.
     full_us: Option<u64>,
+    /// When something came while something before it was missing.
+    out_of_order_pkts: u32,
+    hole_us: Option<u64>,
     request_changed_us: u64,
     window_changed_us: u64,
     last_tick_us: u64,
@@ -164,6 +168,8 @@ impl Notify {
             filled_bytes: 0,
             moving_us: 0,
             bucket_bytes: 0,
+            last_tick_us: 0,
+            found: VecDeque::new(),
             request_bytes: 0,
             wanted_request_bytes: 0,
             capacity: 0,
@@ -174,13 +180,11 @@ impl Notify {
             floor_us: 0,
             congested: false,
             quiet_until_us: 0,
-            cwnd_bytes: 0,
-            best_rate: 0,
-            windows: VecDeque::new(),
             full_us: None,
+            out_of_order_pkts: 0,
+            hole_us: None,
             request_changed_us: 0,
             window_changed_us: 0,
-            last_tick_us: 0,
             reason: String::new(),
         };
         law.rest_settings();
@@ -188,9 +192,9 @@ impl Notify {
     }
 
     fn rest_settings(&mut self) {
-        self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
+        self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE / 4 });
         self.wanted_request_bytes = self.request_bytes;
-        self.window_bytes = (SLACK_REQUESTS * self.request()).min(self.bound());
+        self.window_bytes = self.window_for(self.capacity).max(FIRST_BYTES).min(self.bound());
         self.filled_bytes = self.window_bytes;
         self.meter.clear();
         self.congested = false;
@@ -222,13 +226,19 @@ impl Notify {
         carried(rate, self.rtt_us()).saturating_add(SLACK_REQUESTS * self.request()).min(self.bound())
     }
 
+    /// Commands that may be outstanding: the target's command window, less what the page needs.
+    fn max_commands(&self) -> u64 {
+        let window = if self.path.command_window == 0 { ASSUMED_COMMANDS } else { self.path.command_window };
+        window.saturating_sub(SPARE_COMMANDS).clamp(1, self.limits.max_commands).into()
+    }
+
     fn bound(&self) -> u64 {
-        self.limits.max_window_bytes.min(u64::from(self.limits.max_commands) * self.request())
+        self.limits.max_window_bytes.min(self.max_commands() * self.request())
     }
 
     /// Finest look at the counters that is worth while: a hundredth of a round trip, and no load on the machine.
     fn fine_us(&self) -> u64 {
-        (self.rtt_us() / 100).clamp(1_000, 5_000)
+        (self.rtt_us() / 100).clamp(100, 5_000)
     }
 
     fn note(&mut self, path: PathState) {
@@ -259,75 +269,52 @@ impl Notify {
 
     fn enter(&mut self, phase: Phase, reason: String) {
         self.phase = phase;
-        self.best_rate = 0;
         self.full_us = None;
-        self.windows.clear();
+        self.found.clear();
         (self.idle_queue_trips, self.queued_trips, self.cut) = (0, 0, None);
         self.reason = reason;
     }
 
     fn start(&mut self, input: &Input<'_>) {
-        self.windows.push_back((input.now_us, self.filled_bytes));
-        if self.windows.len() > WINDOWS {
-            self.windows.pop_front();
+        // What a hole in TCP's sequence held back comes all at once, and shows no rate.
+        let rate = self.meter.average(self.rtt_us());
+        if self.hole_us.is_none_or(|hole_us| input.now_us - hole_us > REPAIR_TRIPS * self.rtt_us()) {
+            let seen = self.meter.train(self.rtt_us()).max(rate).unwrap_or(0);
+            if seen > self.capacity {
+                (self.capacity, self.full_us) = (seen, None);
+            }
         }
-        let done = self.meter.latest_bytes();
-        let asked = self.asked_bytes(input);
-        if changing(input) && asked < self.window_bytes / 2 {
-            // The last of the drain: what comes next has another size, and comes from an empty pipe.
-            self.meter.clear();
-            self.window_bytes = (SLACK_REQUESTS * u64::from(self.wanted_request_bytes)).min(self.bound());
-            self.filled_bytes = self.window_bytes;
-            return;
+        let span_us = self.rtt_us() * 3 / 2;
+        self.found.push_back((input.now_us, self.capacity));
+        while self.found.front().is_some_and(|&(t, _)| input.now_us - t > span_us) {
+            self.found.pop_front();
         }
-        self.best_rate = self.best_rate.max(self.meter.average(2 * self.rtt_us()).unwrap_or(0));
-        let train = self.meter.train(self.request(), self.rtt_us() / 4).unwrap_or(0);
-        if train > self.capacity {
-            self.full_us = None;
-            self.capacity = train;
-        }
-        let known = self.capacity > 0;
-        let goal = if known { self.window_for(self.capacity) } else { self.bound() };
-        // Each acknowledged byte lets slow start send two; more than cwnd would only wait at the target, and leave in
-        // bursts.
-        self.cwnd_bytes =
-            if input.path.is_some() { self.path_cwnd_bytes() } else { self.cwnd_bytes.saturating_add(done) };
-        let reach = self.cwnd_bytes.max(SLACK_REQUESTS * self.request());
-        self.window_bytes = reach.min(goal);
+        let goal = self.window_for(self.capacity);
+        self.window_bytes = goal.max(FIRST_BYTES).min(self.bound());
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
         if input.path.is_some() {
-            self.queued_trips = if known && self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
+            self.queued_trips = if self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
         }
-        if std::mem::take(&mut self.congested) {
-            // The path did not hold what was in flight when the lost packets were sent: one round trip before the
-            // loss was noticed, and that was half of one before the page came.
-            let sent_us = input.now_us.saturating_sub(self.rtt_us() / 2 * 3);
-            let then = self.windows.iter().rev().find(|&&(t, _)| t <= sent_us).or(self.windows.front());
-            let lost_at = then.map_or(self.filled_bytes, |&(_, w)| w);
-            if known && 2 * lost_at < goal {
-                return; // It holds more than that: the loss is the path's own.
-            }
+        let congested = std::mem::take(&mut self.congested);
+        if self.capacity == 0 || self.filled_bytes < goal || changing(input) {
+            return; // A loss from less is the path's own.
+        }
+        let full_trips = (input.now_us - *self.full_us.get_or_insert(input.now_us)) / self.rtt_us().max(1);
+        if congested {
             self.quiet_until_us = input.now_us + RECOVERY_TRIPS * self.rtt_us();
-            let known_rate = if known { self.capacity } else { u64::MAX };
-            let most = if self.best_rate > 0 { self.best_rate + self.best_rate / 16 } else { u64::MAX };
-            self.capacity = per_second(lost_at, self.rtt_us()).min(known_rate).min(most);
-            self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
-            self.enter(Phase::Cruise, format!("loss at {} kB while starting", lost_at / 1000));
+            self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
-        } else if known && self.filled_bytes >= goal && !changing(input) {
-            let full_us = *self.full_us.get_or_insert(input.now_us);
-            if input.now_us - full_us > SETTLE_TRIPS * self.rtt_us() {
-                if self.idle(input, self.queue_us(), self.meter.average(self.rtt_us())) {
-                    // The trains were no faster than they were asked for.
-                    self.capacity += self.capacity / 4;
-                    self.full_us = None;
-                } else {
-                    self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
-                }
-            }
+        } else if full_trips >= SETTLE_TRIPS && self.idle(input, self.queue_us(), rate) {
+            // The trains were no faster than they were asked for.
+            self.capacity += self.capacity / 4;
+            self.full_us = None;
+        } else if full_trips >= SETTLE_TRIPS && rate.is_some_and(|rate| rate > self.capacity / 8 * 7)
+            || full_trips >= PATIENCE_TRIPS
+        {
+            self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
         }
     }
 
@@ -342,7 +329,7 @@ impl Notify {
     /// let through anew when they come back. Before C is known each completed byte lets two through.
     fn fill(&mut self, input: &Input<'_>) {
         let done = self.meter.latest_bytes();
-        let lump = LUMP_REQUESTS * self.request();
+        let lump = self.request();
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
         let asked = self.asked_bytes(input);
@@ -366,9 +353,13 @@ impl Notify {
             self.filled_bytes = (self.filled_bytes + done).min(self.window_bytes);
             return;
         }
-        // A little more than C and than what arrives: where C errs low, F must still reach W to show that.
+        // A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
+        // doubles with a paced sender's cwnd, requests must be ahead of it.
         let rate = self.capacity.max(self.meter.average(RATE_TRIPS * self.rtt_us()).unwrap_or(0));
-        let allowed = carried(rate + rate / 16, input.now_us - self.last_tick_us);
+        let before = self.found.front().map_or(self.capacity, |&(_, capacity)| capacity);
+        let doubles = self.phase == Phase::Start && self.capacity / 3 >= before / 2;
+        let extra = if doubles { rate / 2 } else { rate / 16 };
+        let allowed = carried(rate + extra, input.now_us - self.last_tick_us);
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
         let pending = self.bucket_bytes.saturating_sub(lump);
         if pending >= lump || self.filled_bytes + lump > self.window_bytes {
@@ -482,8 +473,8 @@ impl Notify {
         // While starting, the trains still grow: the next round trip may show twice the rate.
         let expected = if self.phase == Phase::Start { 2 * self.capacity } else { self.capacity };
         let best = self.request_for(expected);
-        let settled = self.phase == Phase::Cruise || self.full_us.is_some_and(|us| now_us - us > self.rtt_us());
-        let crowded = self.window_for(self.capacity) >= u64::from(self.limits.max_commands) * self.request();
+        let settled = self.phase == Phase::Cruise;
+        let crowded = self.window_for(self.capacity) >= self.max_commands() * self.request();
         let request = if crowded {
             best.max(2 * self.request_bytes).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
         } else if settled && best < self.request_bytes / 4 {
@@ -516,8 +507,8 @@ impl Notify {
         let depth = |(i, disk): (usize, &DiskState)| {
             let command_bytes = self.readers.get(i).map_or(self.request(), |r| r.command_bytes(self.request()));
             let least = if command_bytes < self.request() / 2 { SMALL_DEPTH } else { 1 };
-            let commands = self.filled_bytes.div_ceil(command_bytes).div_ceil(reading).max(least);
-            commands.clamp(1, disk.max_depth.clamp(1, self.limits.max_commands).into()) as u32
+            let commands = (self.filled_bytes / command_bytes).div_ceil(reading).max(least);
+            commands.clamp(1, u64::from(disk.max_depth).clamp(1, self.max_commands())) as u32
         };
         let expected = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         Output {
@@ -526,7 +517,7 @@ impl Notify {
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
             depths: input.disks.iter().enumerate().map(depth).collect(),
-            read_ahead_bytes: (expected + expected / 4).max(1 << 20).min(self.limits.max_read_ahead_bytes),
+            read_ahead_bytes: expected.max(1 << 20).min(self.limits.max_read_ahead_bytes),
             next_us,
             page_us: self.rtt_us().max(10_000),
             reason: self.reason.clone(),
@@ -562,7 +553,6 @@ impl Strategy for Notify {
                 // The means and the trains were of requests of the other size.
                 self.request_bytes = disk.request_bytes;
                 self.readers.clear();
-                self.meter.clear();
             }
             self.window_bytes = self.window_bytes.min(self.bound());
         }
@@ -572,7 +562,12 @@ impl Strategy for Notify {
         for (reader, disk) in self.readers.iter_mut().zip(input.disks) {
             reader.look(disk);
         }
-        self.meter.push(input.now_us, input.disks.iter().fold(0u64, |sum, d| sum.saturating_add(d.read_bytes)));
+        let read_bytes = || input.disks.iter().fold(0u64, |sum, d| sum.saturating_add(d.read_bytes));
+        self.meter.push(input.now_us, input.received.map_or_else(read_bytes, |received| received.bytes));
+        let out_of_order_pkts = input.received.map_or(0, |received| received.out_of_order_pkts);
+        if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
+            self.hole_us = Some(input.now_us);
+        }
         let wait_us = match self.phase {
             Phase::Rest | Phase::Start => {
                 self.start(input);

@@ -6,10 +6,8 @@ use std::collections::VecDeque;
 /// Samples kept: at the finest tick more than four round trips' worth.
 const CAPACITY: usize = 1024;
 
-/// What is believed as a train, and how much of it is looked at.
-const LEAST_TRAIN_PIECES: u64 = 4;
-const LEAST_TRAIN_SAMPLES: usize = 5;
-const TRAIN_PIECES: u64 = 16;
+/// Samples with something new that make a train.
+const LEAST_ARRIVALS: usize = 4;
 
 /// A short history of one cumulative byte counter.
 #[derive(Debug, Default)]
@@ -50,34 +48,34 @@ impl Meter {
         Some(per_second(bytes - then_bytes, now_us - then_us))
     }
 
-    /// The rate, in bytes/s, of the latest pieces of `piece_bytes` that came in one go, that is without a pause over
-    /// `pause_us`: the last [`TRAIN_PIECES`] of them; none if there were fewer than [`LEAST_TRAIN_PIECES`] or they took
-    /// fewer than [`LEAST_TRAIN_SAMPLES`] samples.
+    /// The rate, in bytes/s, of what came last in one go: without a pause over an eighth of a round trip, and at most a
+    /// quarter of one long. None if it was shorter than a sixteenth, or fewer than [`LEAST_ARRIVALS`].
     ///
     /// Data that crossed the bottleneck back to back arrives at the bottleneck's rate even while the window is too
-    /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). What came
-    /// first only starts the clock, at the latest when it was not there yet: the rate errs low. A train comes evenly;
-    /// what a hole in TCP's sequence held back comes all at once, and shows no rate.
-    pub fn train(&self, piece_bytes: u64, pause_us: u64) -> Option<u64> {
-        let &(now_us, bytes) = self.samples.back()?;
-        let newest = self.samples.len() - 1;
-        let came = |i: usize| self.samples[i].1 - self.samples[i - 1].1;
-        let mut arrivals = (1..=newest).rev().filter(|&i| came(i) > 0);
-        let mut first = arrivals.next()?;
+    /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). What came first
+    /// only starts the clock. The slower half counts: what a hole in TCP's sequence held back comes all at once, and shows
+    /// no rate.
+    pub fn train(&self, rtt_us: u64) -> Option<u64> {
+        let came = |i: usize| self.samples[i].1 > self.samples[i - 1].1;
+        let mut arrivals = (1..self.samples.len()).rev().filter(|&i| came(i));
+        let newest = arrivals.next()?;
+        let (now_us, bytes) = self.samples[newest];
+        let (mut first, mut count) = (newest, 0);
         for i in arrivals {
-            let (t, b) = self.samples[i];
-            if self.samples[first].0 - t > pause_us || bytes - b > TRAIN_PIECES * piece_bytes {
+            let t = self.samples[i].0;
+            if self.samples[first].0 - t > rtt_us / 8 || now_us - t > rtt_us / 4 {
                 break;
             }
-            first = i;
+            (first, count) = (i, count + 1);
         }
-        let arrived = bytes - self.samples[first].1;
-        let before_us = self.samples[first - 1].0;
-        let samples = newest - first;
-        let mean = arrived / (samples as u64).max(1);
-        let even = (first + 1..=newest).all(|i| came(i) <= mean + 2 * piece_bytes);
-        (even && arrived >= LEAST_TRAIN_PIECES * piece_bytes && samples >= LEAST_TRAIN_SAMPLES)
-            .then(|| per_second(arrived, now_us - before_us))
+        let (then_us, then_bytes) = self.samples[first];
+        if count < LEAST_ARRIVALS || now_us - then_us < rtt_us / 16 {
+            return None;
+        }
+        let middle = self.samples.partition_point(|&(t, _)| 2 * t <= then_us + now_us) - 1;
+        let (middle_us, middle_bytes) = self.samples[middle];
+        let halves = [(middle_bytes - then_bytes, middle_us - then_us), (bytes - middle_bytes, now_us - middle_us)];
+        halves.into_iter().map(|(bytes, us)| per_second(bytes, us)).min()
     }
 }
 
@@ -117,23 +115,17 @@ mod tests {
                 meter.push(trip * 100_000 + ms * 1_000 + 1, trip * 100_000 + ms * 10_000);
             }
         }
-        let train = meter.train(10_000, 20_000).expect("a train");
+        let train = meter.train(100_000).expect("a train");
         assert!((8_500_000..=10_000_000).contains(&train), "{train}");
     }
 
     #[test]
     fn what_a_hole_held_back_is_no_train() {
         let mut meter = Meter::default();
-        for ms in 0..=10 {
-            meter.push(ms * 1_000 + 1, ms * 10_000);
+        for ms in 0..=20 {
+            meter.push(ms * 1_000 + 1, ms * 10_000 + if ms > 15 { 100_000 } else { 0 });
         }
-        let train = meter.train(10_000, 20_000).expect("a train");
-        meter.push(20_001, 200_000);
-        assert_eq!(meter.train(10_000, 20_000), None);
-        for ms in 21..=31 {
-            meter.push(ms * 1_000 + 1, ms * 10_000);
-        }
-        assert!(meter.train(10_000, 20_000).expect("a train") <= train * 11 / 10);
+        assert_eq!(meter.train(100_000), Some(10_000_000));
     }
 
     #[test]
@@ -142,6 +134,5 @@ mod tests {
         meter.push(0, 1_000);
         meter.push(1_000, 10);
         assert_eq!(meter.average(1), None);
-        assert_eq!(meter.latest_bytes(), 0);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use cwnd_control::{DiskState, Input, Limits, Output, PathState, StrategyName, strategy};
+use cwnd_control::{DiskState, Input, Limits, Output, PathState, Received, StrategyName, strategy};
 
 const STEP_US: u64 = 100;
 const MSS: f64 = 1448.0;
@@ -52,7 +52,7 @@ impl Path {
             sndbuf_bytes: u32::MAX,
             ..Default::default()
         };
-        let mut set: Output = law.rest(&Input { now_us: 0, path: Some(path), disks: &[disk] });
+        let mut set: Output = law.rest(&Input { now_us: 0, path: Some(path), received: None, disks: &[disk] });
         let (mut request, mut next_tick, mut next_page) = (f64::from(set.request_bytes), 1_000, 1_000);
         let mut page: Option<u64> = None;
 
@@ -128,7 +128,12 @@ impl Path {
                 page = None;
             }
             if now >= next_tick || arrived_page.is_some() {
-                set = law.tick(&Input { now_us: now, path: arrived_page, disks: &[disk] });
+                set = law.tick(&Input {
+                    now_us: now,
+                    path: arrived_page,
+                    received: Some(Received { bytes: received as u64, out_of_order_pkts: 0 }),
+                    disks: &[disk],
+                });
                 next_tick = set.next_us;
                 request = f64::from(set.request_bytes); // without a drain: that is the lab's
             }

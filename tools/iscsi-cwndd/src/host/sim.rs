@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A simulated initiator with one session: disks, their settings and statistics, and a target that answers as told.
 
-use super::{AskError, Disk, DiskId, Host, Knob, Knobs, Reads, Session};
+use super::{AskError, Disk, DiskId, Ends, Host, Knob, Knobs, Reads, Session};
 use crate::crew::{Crew, Done, Job};
+use cwnd_control::Received;
 use cwnd_log_page::{CaState, Connection, Figures, MIN_RTT_NOT_SET, Page, SSTHRESH_NOT_SET};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -45,6 +46,7 @@ impl Sim {
             portal: "10.0.0.1:3260".into(),
             login: "40000".into(),
             logged_in: true,
+            ends: None,
             disks,
         };
         Arc::new(Self(Mutex::new(State {
@@ -95,6 +97,7 @@ pub fn disk(sid: u32, name: &str, lun: u64) -> Disk {
 pub fn page() -> Page {
     Page {
         tsih: 1,
+        command_window: 64,
         clock_us: 1_000_000,
         read_outstanding_bytes: 0,
         connections: vec![Connection {
@@ -157,6 +160,10 @@ impl Host for Sim {
 
     fn run_queue(&self, _: &Disk) -> io::Result<()> {
         self.state().debugfs.then_some(()).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn received(&self, _: Ends) -> io::Result<Received> {
+        Err(io::ErrorKind::NotFound.into())
     }
 
     fn available_bytes(&self) -> u64 {

@@ -4,9 +4,12 @@
 //! Read-ahead is written to the backing device (`bdi/read_ahead_kb`), because the file of the same name under `queue/`
 //! freezes the queue.
 
-use super::{AskError, Disk, DiskId, Host, Knob, Reads, Session, scsi};
+use super::sock_diag::SockDiag;
+use super::{AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, scsi};
+use cwnd_control::Received;
 use std::fs;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,12 +17,13 @@ use std::time::Duration;
 pub struct Sysfs {
     root: PathBuf,
     timeout: Duration,
+    sock_diag: io::Result<SockDiag>,
 }
 
 impl Sysfs {
     /// `timeout`: after which the kernel gives a question up, and resets the connection for it.
     pub fn new(timeout: Duration) -> Self {
-        Self { root: PathBuf::from("/sys"), timeout }
+        Self { root: PathBuf::from("/sys"), timeout, sock_diag: SockDiag::open() }
     }
 
     fn session(&self, class_dir: &Path) -> Option<Session> {
@@ -28,6 +32,7 @@ impl Sysfs {
         let target_iqn = read(&class_dir.join("targetname")).ok()?;
         let connection = self.root.join(format!("class/iscsi_connection/connection{sid}:0"));
         let address = read(&connection.join("persistent_address")).unwrap_or_default();
+        let host = entries(&class_dir.join("device/../iscsi_host")).next();
         let port = read(&connection.join("persistent_port")).unwrap_or_default();
         // …/hostH/sessionN/iscsi_session/sessionN
         let device = fs::canonicalize(class_dir.join("device")).ok()?;
@@ -42,6 +47,7 @@ impl Sysfs {
             target_iqn,
             portal: format!("{address}:{port}"),
             login: read(&connection.join("local_port")).unwrap_or_default(),
+            ends: host.and_then(|host| ends(&connection, &host)),
             logged_in: read(&class_dir.join("state")).is_ok_and(|state| state == "LOGGED_IN"),
             disks,
         })
@@ -99,6 +105,13 @@ impl Host for Sysfs {
         fs::write(self.root.join("kernel/debug/block").join(&disk.name).join("state"), "run")
     }
 
+    fn received(&self, ends: Ends) -> io::Result<Received> {
+        match &self.sock_diag {
+            Ok(sock_diag) => sock_diag.received(ends),
+            Err(error) => Err(error.kind().into()),
+        }
+    }
+
     fn available_bytes(&self) -> u64 {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -114,6 +127,13 @@ impl Host for Sysfs {
         }
         scsi::log_sense(&device, self.timeout)
     }
+}
+
+/// None for a connection that is not TCP's, or not the kernel's.
+fn ends(connection: &Path, host: &Path) -> Option<Ends> {
+    let end =
+        |ip: PathBuf, port| Some(SocketAddr::new(number::<IpAddr>(&ip).ok()?, number(&connection.join(port)).ok()?));
+    Some(Ends { local: end(host.join("ipaddress"), "local_port")?, remote: end(connection.join("address"), "port")? })
 }
 
 fn block_dir(disk: &Disk) -> PathBuf {
