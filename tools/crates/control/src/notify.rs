@@ -298,12 +298,15 @@ impl Notify {
             self.queued_trips = if self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
         }
         let congested = std::mem::take(&mut self.congested);
-        if self.capacity == 0 || self.filled_bytes < goal || changing(input) {
+        if congested {
+            let trips = if 2 * self.filled_bytes > goal { THRESHOLD_TRIPS } else { RECOVERY_TRIPS };
+            self.quiet_until_us = input.now_us + trips * self.rtt_us();
+        }
+        if self.capacity == 0 || self.filled_bytes + self.request() <= goal || changing(input) {
             return; // A loss from less is the path's own.
         }
         let full_trips = (input.now_us - *self.full_us.get_or_insert(input.now_us)) / self.rtt_us().max(1);
         if congested {
-            self.quiet_until_us = input.now_us + RECOVERY_TRIPS * self.rtt_us();
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
