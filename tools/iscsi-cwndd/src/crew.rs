@@ -156,6 +156,10 @@ mod tests {
             Ok(())
         }
 
+        fn stacked(&self, _: &Disk) -> bool {
+            unreachable!()
+        }
+
         fn run_queue(&self, _: &Disk) -> io::Result<()> {
             unreachable!()
         }

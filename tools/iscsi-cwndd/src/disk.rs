@@ -121,6 +121,11 @@ impl TunedDisk {
             if done || self.left_alone.get(knob).is_some() {
                 continue;
             }
+            if knob == Knob::MaxSectorsKb && wanted < in_force && host.stacked(&self.disk) {
+                // Its requests would be refused, and the path with them.
+                self.leave_alone(knob, "a device stacked on the disk (dm-multipath) makes its requests".into());
+                continue;
+            }
             match host.get(&self.disk, knob) {
                 Ok(found) if found == in_force => changes.push((knob, wanted)),
                 Ok(found) => self.surrender(knob, found),

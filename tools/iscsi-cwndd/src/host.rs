@@ -138,6 +138,8 @@ pub trait Host: Send + Sync {
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32>;
     /// For [`Knob::MaxSectorsKb`] this blocks until all that is in flight has come back.
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()>;
+    /// The disk gets whole requests from a device stacked on it (dm-multipath), which were made by that one's limits.
+    fn stacked(&self, disk: &Disk) -> bool;
     /// Has a greater depth used at once. By itself the kernel looks for room in the queue when a request completes, and
     /// with a mostly empty pipe the next one is most of a round trip away.
     fn run_queue(&self, disk: &Disk) -> io::Result<()>;

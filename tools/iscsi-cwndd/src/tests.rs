@@ -88,6 +88,15 @@ fn what_cannot_be_put_back_is_not_forgotten() {
 }
 
 #[test]
+fn a_path_of_dm_multipath_keeps_its_request_size() {
+    let mut lab = Lab::new();
+    lab.sim.state().stacked = true;
+    lab.run(2, &["sda"]);
+    assert_eq!(lab.knobs("sda").max_sectors_kb, STOCK.max_sectors_kb);
+    assert_ne!(lab.knobs("sda").read_ahead_kb, STOCK.read_ahead_kb);
+}
+
+#[test]
 fn a_disk_that_is_gone_is_forgotten() {
     let mut lab = Lab::new();
     lab.run(2, &["sda"]);

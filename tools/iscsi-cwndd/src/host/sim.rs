@@ -24,6 +24,7 @@ pub struct State {
     pub available_bytes: u64,
     /// Whether the kernel has debugfs.
     pub debugfs: bool,
+    pub stacked: bool,
     /// A setting that cannot be written.
     pub unwritable: Option<Knob>,
     /// What the kernel takes at most, whatever it says.
@@ -57,6 +58,7 @@ impl Sim {
             asked: 0,
             available_bytes: 1 << 30,
             debugfs: true,
+            stacked: false,
             unwritable: None,
             max_sectors_kb: u32::MAX,
             writes: Vec::new(),
@@ -156,6 +158,10 @@ impl Host for Sim {
             knobs.read_ahead_kb = knobs.read_ahead_kb.max(KERNEL_READ_AHEAD_KB);
         }
         Ok(())
+    }
+
+    fn stacked(&self, _: &Disk) -> bool {
+        self.state().stacked
     }
 
     fn run_queue(&self, _: &Disk) -> io::Result<()> {

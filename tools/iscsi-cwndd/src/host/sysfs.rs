@@ -101,6 +101,11 @@ impl Host for Sysfs {
         fs::write(knob_path(disk, knob), value.to_string())
     }
 
+    fn stacked(&self, disk: &Disk) -> bool {
+        // A device that makes requests has queues of its own; LVM and the like pass bios on, which are split again.
+        entries(&block_dir(disk).join("holders")).any(|holder| holder.join("mq").exists())
+    }
+
     fn run_queue(&self, disk: &Disk) -> io::Result<()> {
         fs::write(self.root.join("kernel/debug/block").join(&disk.name).join("state"), "run")
     }
