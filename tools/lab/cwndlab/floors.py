@@ -10,6 +10,8 @@ The floors are named by what they ask for:
     flat        cwnd stays within 10 % of its median in the last half
     soon        90 % of the last half's rate is reached within 12 RTT + 0.5 s
     soon-oracle and at most 4 RTT later than with the best static settings
+    back@S      after the path changed at S seconds, 95 % of the new path's best static settings within 30 RTT + 1 s
+    drop@S      until then at most as many bytes are sent again as with Debian's defaults, if the path became slower
 
 `loss`, `queue` and `flat` bind where nothing is lost at random. Where the path changes, only `oracle` and `stock` do;
 where it is shared, only `stock`.
@@ -19,7 +21,7 @@ import math
 from typing import Any
 
 from cwndlab.paths import LabError
-from cwndlab.result import settles_s
+from cwndlab.result import back_by_s, settles_s, time_back_s
 from cwndlab.scenario import PACKET_BYTES
 
 SHARE = 0.97
@@ -66,9 +68,36 @@ def row(cell: dict[str, Any], runs: dict[str, dict[str, Any]]) -> dict[str, Any]
         "oracle_time_to_90_s": found.get("oracle", {}).get("time_to_90_s"),
     }
     loss_free = not net["loss_pct"] and not net["changes"] and not net["cross"]
+    figures["changes"] = _changes(cell, feedback, found.get("stock")) if feedback else []
     figures["loss_free_gentle"] = loss_free and net["rate_mbit"] == GENTLE_MBIT
     figures["breaks"] = _broken(figures, cell["scenario"], loss_free) if feedback else []
     return figures
+
+
+def _changes(cell: dict[str, Any], feedback: dict[str, Any], stock: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """What became of feedback after each change of the path."""
+    net = cell["scenario"]["net"]
+    rates_mbit = [net["rate_mbit"]]
+    found = []
+    for n, (change, against) in enumerate(zip(net["changes"], cell["changes"], strict=True)):
+        rates_mbit.append(change["rate_mbit"] or rates_mbit[-1])
+        back_s = time_back_s(feedback, n, against["steady_bytes_per_s"])
+        resent, stock_resent = (run and run["changes"][n]["retransmitted_bytes"] for run in (feedback, stock))
+        floors = {
+            "back": back_s is None or back_s > back_by_s(feedback["changes"][n]["rtt_s"]),
+            "drop": rates_mbit[-1] < rates_mbit[-2] and stock is not None and resent > stock_resent,
+        }
+        found.append(
+            {
+                "at_s": change["at_s"],
+                **against,
+                "back_s": back_s,
+                "retransmitted_bytes": resent,
+                "stock_retransmitted_bytes": stock_resent,
+                "breaks": [f"{name}@{change['at_s']:g}s" for name, broken in floors.items() if broken],
+            }
+        )
+    return found
 
 
 def _broken(figures: dict[str, Any], scenario: dict[str, Any], loss_free: bool) -> list[str]:
@@ -95,7 +124,8 @@ def _broken(figures: dict[str, Any], scenario: dict[str, Any], loss_free: bool) 
         "soon": steady and above(figures["time_to_90_s"], settles_s(rtt_s)),
         "soon-oracle": steady and above(figures["time_to_90_s"], too_late_s),
     }
-    return [name for name, broken in floors.items() if broken]
+    after_changes = [name for change in figures["changes"] for name in change["breaks"]]
+    return [name for name, broken in floors.items() if broken] + after_changes
 
 
 def mean(ratios: list[float]) -> float | None:

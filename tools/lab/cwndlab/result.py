@@ -9,8 +9,9 @@ from typing import Any
 from cwndlab.images import Images
 
 FORMAT = "lio-cwnd-result/1"
-# time_to_90_s looks at the mean rate of a window this long: no shorter, or single requests show.
+# A rate is the mean of a window this long: no shorter, or single requests show.
 RATE_WINDOW_S, RATE_WINDOW_RTT = 0.5, 4
+BACK_SHARE = 0.95
 CAUSES = ("cwr_local", "cwr_ecn", "cwr_tlp", "recovery", "loss")
 PERCENTILES = ("50.000000", "99.000000", "99.900000")
 
@@ -31,9 +32,13 @@ def rate_bytes_per_s(t_s: list[float], read_bytes: list[int], from_s: float, to_
     return (_bytes_at(t_s, read_bytes, to_s) - _bytes_at(t_s, read_bytes, from_s)) / (to_s - from_s)
 
 
+def rate_window_s(rtt_s: float) -> float:
+    return max(RATE_WINDOW_S, RATE_WINDOW_RTT * rtt_s)
+
+
 def time_to_90_s(t_s: list[float], read_bytes: list[int], steady_bytes_per_s: float, rtt_s: float) -> float | None:
     """The middle of the first window that ran at 90 % of the steady rate: never early, at most 0.4 windows late."""
-    window_s = max(RATE_WINDOW_S, RATE_WINDOW_RTT * rtt_s)
+    window_s = rate_window_s(rtt_s)
     for now_s in t_s:
         if now_s < window_s:
             continue
@@ -47,6 +52,36 @@ def settles_s(rtt_s: float) -> float:
     return 12 * rtt_s + 0.5
 
 
+def back_by_s(rtt_s: float) -> float:
+    """When a read must have its rate again after the path has changed, counted from the change."""
+    return 30 * rtt_s + 1
+
+
+def segments(net: dict[str, Any], end_s: float) -> Iterator[tuple[float, float, float]]:
+    """From when until when the path stays as each of its changes leaves it, and its round-trip time then."""
+    rtt_s = net["rtt_ms"] / 1000
+    starts_s = [change["at_s"] for change in net["changes"]]
+    for change, from_s, until_s in zip(net["changes"], starts_s, [*starts_s[1:], end_s], strict=False):
+        rtt_s = rtt_s if change["rtt_ms"] is None else change["rtt_ms"] / 1000
+        yield from_s, until_s, rtt_s
+
+
+def time_back_s(run: dict[str, Any], n: int, steady_bytes_per_s: float) -> float | None:
+    """How long after its n-th change a run is back at 95 % of a rate: in the next window, and up to the next change.
+
+    A window alone would do where the path has become slower: at first it is still full.
+    """
+    t_s, read_bytes = run["progress"]["t_s"], run["progress"]["read_bytes"]
+    from_s, until_s, rtt_s = (run["changes"][n][key] for key in ("from_s", "until_s", "rtt_s"))
+    window_s, least_bytes_per_s = rate_window_s(rtt_s), BACK_SHARE * steady_bytes_per_s
+    for now_s in t_s:
+        if from_s <= now_s <= until_s - window_s and all(
+            rate_bytes_per_s(t_s, read_bytes, now_s, to_s) >= least_bytes_per_s for to_s in (now_s + window_s, until_s)
+        ):
+            return round(now_s - from_s, 3)
+    return None
+
+
 def figures(record: dict[str, Any]) -> dict[str, Any]:
     """What a table wants of a run, without its series."""
     end_s, rtt_s = record["fio"]["runtime_s"], record["scenario"]["net"]["rtt_ms"] / 1000
@@ -58,7 +93,11 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
             if first < last:
                 yield list(zip(*(series[name][first:last] for name in names), strict=True))
 
-    settled = list(between(("srtt_us", "min_rtt_us", "bytes_sent", "bytes_retrans"), settles_s(rtt_s), end_s))
+    def retransmitted_bytes(from_s: float, to_s: float) -> int:
+        return sum(rows[-1][0] - rows[0][0] for rows in between(("bytes_retrans",), from_s, to_s))
+
+    settled = list(between(("srtt_us", "min_rtt_us", "bytes_sent"), settles_s(rtt_s), end_s))
+    changes = list(segments(record["scenario"]["net"], end_s))
     cwnds = list(between(("cwnd_pkts",), end_s / 2, end_s))
     events = record["series"]["events"]
     return {
@@ -77,7 +116,7 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
         },
         "iops": record["fio"]["iops"],
         "settled_sent_bytes": sum(rows[-1][2] - rows[0][2] for rows in settled),
-        "settled_retransmitted_bytes": sum(rows[-1][3] - rows[0][3] for rows in settled),
+        "settled_retransmitted_bytes": retransmitted_bytes(settles_s(rtt_s), end_s),
         "standing_queue_us": max(
             (statistics.median(row[0] - row[1] for row in rows) for rows in settled), default=None
         ),
@@ -86,6 +125,16 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
             ((max(rows)[0] - min(rows)[0]) / statistics.median(row[0] for row in rows) for rows in cwnds), default=None
         ),
         "threshold_pkts": events[-1]["prior_cwnd_pkts"] if events else None,
+        "changes": [
+            {
+                "from_s": from_s,
+                "until_s": until_s,
+                "rtt_s": changed_rtt_s,
+                "retransmitted_bytes": retransmitted_bytes(from_s, min(from_s + back_by_s(changed_rtt_s), until_s)),
+            }
+            for from_s, until_s, changed_rtt_s in changes
+        ],
+        "progress": record["series"]["progress"] if changes else None,
     }
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The scenario: what a TOML file may say, checked before anything starts."""
 
+import itertools
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -64,6 +65,26 @@ class Net(Section):
     seed: Annotated[int, Field(ge=1, lt=2**63)] = 1
     changes: tuple[Change, ...] = ()
     cross: tuple[Flow, ...] = ()
+
+    @field_validator("changes")
+    @classmethod
+    def _in_order(cls, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+        changes = tuple(sorted(changes, key=lambda change: change.at_s))
+        for one, next_one in itertools.pairwise(changes):
+            if one.at_s == next_one.at_s:
+                raise ValueError(f"two changes at_s = {one.at_s:g}; give them as one")
+        return changes
+
+    def after(self, n: int) -> "Net":
+        """A path that is from the beginning as the first n changes leave this one."""
+        given = [item for change in self.changes[:n] for item in change]
+        new = {key: value for key, value in given if key != "at_s" and value is not None}
+        kept = {"queue_bdp": None, "queue_kb": self.queue_bytes / 1024, "access_mbit": self.card_mbit, "changes": ()}
+        return self.model_copy(update=kept | new)
+
+    @property
+    def card_mbit(self) -> float:
+        return self.access_mbit or 10 * self.rate_mbit
 
     @property
     def bdp_bytes(self) -> float:
@@ -154,8 +175,8 @@ class Scenario(Section):
                 raise ValueError(f"net.cross.{n}.from_s must be before workload.runtime_s, {work.runtime_s:g}")
         if self.cached_bytes > GUEST_CACHE_MAX_BYTES:
             raise ValueError(
-                f"workload.runtime_s × net.rate_mbit is {self.cached_bytes / 1e9:.1f} GB; a buffered read must be at most "
-                f"{GUEST_CACHE_MAX_BYTES / 1e9:g} GB (the guest's page cache)"
+                f"workload.runtime_s × net.rate_mbit is {self.cached_bytes / 1e9:.1f} GB; a buffered read must be at "
+                f"most {GUEST_CACHE_MAX_BYTES / 1e9:g} GB (the guest's page cache)"
             )
         if self.target.backstore == "nullio":
             if work.kind == "verify":
@@ -168,27 +189,35 @@ class Scenario(Section):
         return self
 
     @property
-    def limit_bytes_per_s(self) -> float:
-        """The most a reader can get over the whole read: the link's rate less headers, its changes counted in."""
+    def mean_mbit(self) -> float:
+        """The link's rate over the whole read, its changes counted in."""
         end_s, from_s, rate_mbit, total_mbit = self.workload.runtime_s, 0.0, self.net.rate_mbit, 0.0
-        for change in sorted(self.net.changes, key=lambda change: change.at_s):
-            if change.rate_mbit is not None and change.at_s < end_s:
+        for change in self.net.changes:
+            if change.rate_mbit is not None:
                 total_mbit += rate_mbit * (change.at_s - from_s)
                 from_s, rate_mbit = change.at_s, change.rate_mbit
-        total_mbit += rate_mbit * (end_s - from_s)
-        return total_mbit / end_s * 1e6 / 8 * PAYLOAD_BYTES / PACKET_BYTES
+        return (total_mbit + rate_mbit * (end_s - from_s)) / end_s
+
+    @property
+    def limit_bytes_per_s(self) -> float:
+        """The most a reader can get over the whole read: the link's rate less headers."""
+        return self.mean_mbit * 1e6 / 8 * PAYLOAD_BYTES / PACKET_BYTES
 
     @property
     def cached_bytes(self) -> float:
-        """At most this much is in the guest's page cache at the end: a reader would wait for memory, not for the net."""
+        """At most this much is in the guest's page cache at the end: else a reader would wait for memory."""
         buffered = self.workload.kind == "buffered"
-        return self.net.rate_mbit * 1e6 / 8 * self.workload.runtime_s if buffered else 0
+        return self.mean_mbit * 1e6 / 8 * self.workload.runtime_s if buffered else 0
+
+    def after(self, n: int) -> "Scenario":
+        """The same read on a path that is from the beginning as the first n changes leave this one."""
+        return self.model_copy(update={"net": self.net.after(n)})
 
     def resolved(self) -> dict[str, Any]:
         """Every key with the value in force, defaults filled in."""
         values = self.model_dump(mode="json")
         values["net"]["queue_bytes"] = self.net.queue_bytes
-        values["net"]["access_mbit"] = self.net.access_mbit or 10 * self.net.rate_mbit
+        values["net"]["access_mbit"] = self.net.card_mbit
         return values
 
 

@@ -25,6 +25,15 @@ def _static(row: Row) -> str:
     return oracle.brief(row["oracle_static"]) if row["oracle_static"] else NOTHING
 
 
+def _each_change(text: Callable[[dict[str, Any]], str]) -> Callable[[Row], str]:
+    return lambda row: ", ".join(text(change) for change in row["changes"]) or NOTHING
+
+
+def _resent(change: dict[str, Any]) -> str:
+    both = (change["retransmitted_bytes"], change["stock_retransmitted_bytes"])
+    return "/".join(NOTHING if resent is None else f"{resent / 1e3:.0f}" for resent in both)
+
+
 COLUMNS: dict[str, Callable[[Row], str]] = {
     "cell": lambda row: row["cell"],
     "limit": _rate("limit"),
@@ -43,6 +52,8 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "cwnd ±": _number("cwnd_spread", 1, 2),
     "90 % s": _number("time_to_90_s", 1, 2),
     "oracle's": _number("oracle_time_to_90_s", 1, 2),
+    "back s": _each_change(lambda change: NOTHING if change["back_s"] is None else f"{change['back_s']:.2f}"),
+    "resent then, kB/stock's": _each_change(_resent),
     "oracle's settings": _static,
     "breaks": lambda row: ", ".join(row["breaks"]) or NOTHING,
 }

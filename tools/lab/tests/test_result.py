@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 import pytest
 
-from cwndlab.result import figures, rate_bytes_per_s, settles_s, time_to_90_s
+from cwndlab.result import figures, rate_bytes_per_s, segments, settles_s, time_back_s, time_to_90_s
 
 T_S = [n / 10 for n in range(101)]
 
@@ -33,9 +33,14 @@ def record(rtt_ms, **connection):
     }
     fio = {"runtime_s": 10, "iops": 0}
     series = {"connections": {"1": known | connection}, "events": [{"prior_cwnd_pkts": 44}]}
+    series["progress"] = {"t_s": T_S, "read_bytes": ramp(T_S)}
     plain = ("throughput_bytes_per_s", "throughput_last_half_bytes_per_s", "time_to_90_s", "sent_bytes")
     plain += ("retransmitted_bytes", "retransmitted_pkts", "events", "wall_s")
-    return dict.fromkeys(plain, 0) | {"fio": fio, "series": series, "scenario": {"net": {"rtt_ms": rtt_ms}}}
+    return dict.fromkeys(plain, 0) | {
+        "fio": fio,
+        "series": series,
+        "scenario": {"net": {"rtt_ms": rtt_ms, "changes": []}},
+    }
 
 
 def test_what_happens_before_it_must_have_settled_does_not_count_as_settled():
@@ -61,3 +66,36 @@ def test_a_run_that_nobody_watched_has_rates_only():
     unwatched["series"] = {"connections": {}, "events": []}
     found = figures(unwatched)
     assert found["standing_queue_us"] is found["cwnd_pkts"] is found["threshold_pkts"] is None
+
+
+CHANGES = [{"at_s": 4, "rtt_ms": None}, {"at_s": 7, "rtt_ms": 100}]
+
+
+def test_a_change_lasts_until_the_next():
+    assert list(segments({"rtt_ms": 20, "changes": CHANGES}, 10)) == [(4, 7, 0.02), (7, 10, 0.1)]
+    assert list(segments({"rtt_ms": 20, "changes": []}, 10)) == []
+
+
+def test_what_a_change_costs_is_counted_until_a_read_must_be_back():
+    lossy = record(20, bytes_retrans=[max(0, round(1000 * (t - 4))) for t in T_S])
+    lossy["scenario"]["net"]["changes"] = CHANGES
+    # 30 round trips and a second, and the second change up to the end, which comes before that.
+    assert [c["retransmitted_bytes"] for c in figures(lossy)["changes"]] == [pytest.approx(1600, abs=100), 3000]
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_s", "back_s"),
+    [
+        (lambda t: 100, 0),
+        (lambda t: 0 if t < 6 else 100, 2),
+        # Full for a second, as a slower link is that has a queue; then nothing for two.
+        (lambda t: 0 if 5 <= t < 7 else 100, 3),
+        (lambda t: 90, None),
+    ],
+)
+def test_back_is_the_moment_from_which_on_the_rate_is_there(bytes_per_s, back_s):
+    read_bytes = [sum(bytes_per_s(t) / 10 for t in T_S[:n]) for n in range(101)]
+    run = {"progress": {"t_s": T_S, "read_bytes": read_bytes}}
+    run["changes"] = [{"from_s": 4, "until_s": 10, "rtt_s": 0.02}]
+    found_s = time_back_s(run, 0, 100)
+    assert found_s == (back_s if back_s is None else pytest.approx(back_s, abs=0.101))
