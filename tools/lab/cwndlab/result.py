@@ -82,6 +82,40 @@ def time_back_s(run: dict[str, Any], n: int, steady_bytes_per_s: float) -> float
     return None
 
 
+def jain(shares: list[float]) -> float | None:
+    """Fairness (Jain, Chiu, Hawe 1984): 1 where all have the same, 1 / n where one has all."""
+    squares = len(shares) * sum(share**2 for share in shares)
+    return sum(shares) ** 2 / squares if squares else None
+
+
+def _shares(record: dict[str, Any]) -> dict[str, Any]:
+    """Who has got how much: sessions, disks, competing flows, random reads."""
+    jobs, work, progress = record["fio"]["jobs"], record["scenario"]["workload"], record["series"]["progress"]
+    end_s, begun_s = record["fio"]["runtime_s"], (work["sessions"] - 1) * work["stagger_s"]
+    disks = [rate_bytes_per_s(progress["t_s"], read_bytes, begun_s, end_s) for read_bytes in progress["disks_bytes"]]
+    sessions = [0.0] * work["sessions"]
+    for job, rate in zip(jobs, disks, strict=True):
+        sessions[job["session"]] += rate
+    cross = []
+    for flow, received_bytes in zip(record["scenario"]["net"]["cross"], progress["cross_bytes"], strict=True):
+        during = (flow["from_s"], min(flow["to_s"], end_s))
+        cross.append(
+            {
+                "proto": flow["proto"],
+                "bytes_per_s": rate_bytes_per_s(progress["t_s"], received_bytes, *during),
+                "read_bytes_per_s": rate_bytes_per_s(progress["t_s"], progress["read_bytes"], *during),
+            }
+        )
+    random = [job for job in jobs if job["random"]]
+    return {
+        "sessions_bytes_per_s": sessions,
+        "disks_bytes_per_s": disks,
+        "cross": cross,
+        "random_iops": sum(job["iops"] for job in random) if random else None,
+        "random_p99_us": max((job["clat_us"]["99"] for job in random), default=None),
+    }
+
+
 def figures(record: dict[str, Any]) -> dict[str, Any]:
     """What a table wants of a run, without its series."""
     end_s, rtt_s = record["fio"]["runtime_s"], record["scenario"]["net"]["rtt_ms"] / 1000
@@ -101,6 +135,7 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
     cwnds = list(between(("cwnd_pkts",), end_s / 2, end_s))
     events = record["series"]["events"]
     return {
+        **_shares(record),
         **{
             name: record[name]
             for name in (
@@ -114,7 +149,6 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
                 "wall_s",
             )
         },
-        "iops": record["fio"]["iops"],
         "settled_sent_bytes": sum(rows[-1][2] - rows[0][2] for rows in settled),
         "settled_retransmitted_bytes": retransmitted_bytes(settles_s(rtt_s), end_s),
         "standing_queue_us": max(
@@ -134,11 +168,11 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
             }
             for from_s, until_s, changed_rtt_s in changes
         ],
-        "progress": record["series"]["progress"] if changes else None,
+        "progress": {name: record["series"]["progress"][name] for name in ("t_s", "read_bytes")} if changes else None,
     }
 
 
-def _fio(jobs: list[dict], direction: str) -> dict[str, Any]:
+def _fio(jobs: list[dict], readers: list[dict], direction: str) -> dict[str, Any]:
     figures = [job[direction] for job in jobs]
     runtime_s = max(figure["runtime"] for figure in figures) / 1000
     total_bytes = sum(figure["io_bytes"] for figure in figures)
@@ -148,13 +182,18 @@ def _fio(jobs: list[dict], direction: str) -> dict[str, Any]:
         "bytes_per_s": round(total_bytes / runtime_s) if runtime_s else 0,
         "iops": sum(figure["total_ios"] for figure in figures) / runtime_s if runtime_s else 0,
         "errors": sum(job["error"] for job in jobs),
-        "clat_us": [
+        "jobs": [
             {
-                p.rstrip("0").rstrip("."): ns / 1000
-                for p, ns in figure["clat_ns"].get("percentile", {}).items()
-                if p in PERCENTILES
+                **reader,
+                "io_bytes": figure["io_bytes"],
+                "iops": figure["iops"],
+                "clat_us": {
+                    p.rstrip("0").rstrip("."): ns / 1000
+                    for p, ns in figure["clat_ns"].get("percentile", {}).items()
+                    if p in PERCENTILES
+                },
             }
-            for figure in figures
+            for reader, figure in zip(readers, figures, strict=True)
         ],
     }
 
@@ -183,9 +222,10 @@ def _connection_series(samples: list[dict], start_us: int) -> dict[str, list]:
 def build(plan: dict, guest: dict, images: Images, packages: dict[str, str], wall_s: float) -> dict[str, Any]:
     """The run's record."""
     measured = guest["measured"]
-    t_s, read_bytes, start_us = measured["t_s"], measured["read_bytes"], measured["start_us"]
+    t_s, start_us = measured["t_s"], measured["start_us"]
+    read_bytes = [sum(disks) for disks in measured["read_bytes"]]
     direction = "write" if plan["scenario"]["workload"]["kind"] == "verify" else "read"
-    fio = _fio(measured["fio"]["jobs"], direction)
+    fio = _fio(measured["fio"]["jobs"], measured["readers"], direction)
     end_s = min(fio["runtime_s"], t_s[-1])
     steady = rate_bytes_per_s(t_s, read_bytes, end_s / 2, end_s)
     before, after = ({c["id"]: c for c in guest["connections"][when]} for when in ("before", "after"))
@@ -217,7 +257,12 @@ def build(plan: dict, guest: dict, images: Images, packages: dict[str, str], wal
         "mib": guest["mib"],
         "qdiscs": guest["qdiscs"],
         "series": {
-            "progress": {"t_s": t_s, "read_bytes": read_bytes},
+            "progress": {
+                "t_s": t_s,
+                "read_bytes": read_bytes,
+                "disks_bytes": list(map(list, zip(*measured["read_bytes"], strict=True))),
+                "cross_bytes": list(map(list, zip(*measured["flow_bytes"], strict=True))),
+            },
             "connections": {
                 str(i): _connection_series([s for s in samples if s["id"] == i], start_us)
                 for i in sorted({s["id"] for s in samples})

@@ -13,6 +13,7 @@ from cwndlab.paths import CONFIGS, SCENARIOS, LabError
 PACKET_BYTES = 1514
 GUEST_CACHE_MAX_BYTES = 12_000_000_000  # what a buffered read leaves in the guest's memory
 PAYLOAD_BYTES = 1448  # of a packet: Ethernet, IP and TCP headers with timestamps take the rest
+MOST_DISKS = 128
 GUEST_DISK_MAX_MB = 512  # of memory: what a backstore that keeps its data may take
 
 RateMbit = Annotated[float, Field(gt=0, le=100_000)]
@@ -115,10 +116,30 @@ class Workload(Section):
     iodepth: Annotated[int, Field(ge=1, le=1024)] = 1
     runtime_s: Annotated[float, Field(gt=0, le=3600)] = 20
     size_mb: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
+    sessions: Annotated[int, Field(ge=1, le=16)] = 1
+    stagger_s: Seconds = 0
     luns: Annotated[int, Field(ge=1, le=64)] = 1
+    idle_luns: Annotated[int, Field(ge=0, le=64)] = 0
+    random_luns: Annotated[int, Field(ge=0, le=64)] = 0
+
+    @property
+    def disks(self) -> int:
+        """How many are read."""
+        return self.sessions * self.luns
+
+    @property
+    def last_starts_s(self) -> float:
+        """When the last session begins to read."""
+        return (self.sessions - 1) * self.stagger_s
 
     @model_validator(mode="after")
     def _possible(self) -> "Workload":
+        if self.random_luns > (self.luns if self.kind in ("buffered", "direct") else 0):
+            raise ValueError(f"random_luns must be at most luns, {self.luns}, and 0 but for kind buffered and direct")
+        if self.sessions * (self.luns + self.idle_luns) > MOST_DISKS:
+            raise ValueError(f"sessions × (luns + idle_luns) must be at most {MOST_DISKS}")
+        if self.last_starts_s >= self.runtime_s:
+            raise ValueError(f"(sessions - 1) × stagger_s must be below runtime_s, {self.runtime_s:g}")
         if self.size_mb * 1024 < self.bs_kb:
             raise ValueError(f"size_mb must hold one block, bs_kb = {self.bs_kb}")
         return self
@@ -181,10 +202,10 @@ class Scenario(Section):
         if self.target.backstore == "nullio":
             if work.kind == "verify":
                 raise ValueError("workload.kind verify needs target.backstore ramdisk or fileio (nullio keeps nothing)")
-        elif work.size_mb * work.luns > GUEST_DISK_MAX_MB:
+        elif work.size_mb * work.sessions * (work.luns + work.idle_luns) > GUEST_DISK_MAX_MB:
             raise ValueError(
-                f"workload.size_mb × workload.luns must be at most {GUEST_DISK_MAX_MB} with target.backstore "
-                f"{self.target.backstore} (it is the guest's memory)"
+                f"workload.size_mb × workload.luns × workload.sessions must be at most {GUEST_DISK_MAX_MB} with "
+                f"target.backstore {self.target.backstore} (it is the guest's memory)"
             )
         return self
 

@@ -77,6 +77,15 @@ class Cell(Section):
         work, rate_mbit = self.scenario.workload, self.scenario.net.rate_mbit
         return 3 + work.runtime_s * (0.15 + rate_mbit / 750)
 
+    @property
+    def alone(self) -> Scenario | None:
+        """The same with one LUN, which several must not be slower than together."""
+        work = self.scenario.workload
+        if work.sessions > 1 or work.random_luns or work.luns + work.idle_luns == 1:
+            return None
+        single = work.model_copy(update={"luns": 1, "idle_luns": 0})
+        return self.scenario.model_copy(update={"workload": single})
+
     def searches(self, needless: bool) -> bool:
         """Whether an oracle is to be searched beside a feedback that needs none, or that needs one."""
         return self.oracle in ("always", "exhaustive") or (self.oracle == "needed" and not needless)
@@ -84,9 +93,10 @@ class Cell(Section):
     @property
     def most_runs(self) -> int:
         changes = len(self.scenario.net.changes)
+        single = self.alone is not None and "feedback" in self.variants
         searches = self.searches(bool(changes)) + changes * self.searches(False)
         points = len(oracle.grid(self.scenario)) if self.oracle == "exhaustive" else 0
-        return len(self.variants) + searches * self.oracle_runs + points
+        return len(self.variants) + single + searches * self.oracle_runs + points
 
 
 def _dotted(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -261,6 +271,8 @@ def _measure_cell(bench: runs.Bench, store: Store, cell: Cell) -> None:
 
     found = {variant: _measure(bench, store, cell, cell.of(variant), variant) for variant in cell.variants}
     feedback = found.get("feedback", {})
+    if feedback and cell.alone:
+        found["alone"] = _measure(bench, store, cell, cell.alone, "feedback")
     limit_bytes_per_s = cell.scenario.limit_bytes_per_s
     # What no fixed setting does well, a read on a path that changes, is no yardstick.
     needless = bool(cell.scenario.net.changes) or (

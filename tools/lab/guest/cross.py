@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A competing flow: cross.py FLOW.json sends, cross.py PORT receives (both protocols)."""
+"""A competing flow: its sender, cross.py FLOW.json, and its receiver."""
 
 import json
 import socket
@@ -13,17 +13,23 @@ DATAGRAM_BYTES = 1472
 CHUNK_BYTES = 64 * 1024
 
 
-def receive(port: int) -> None:
-    def swallow(connection: socket.socket) -> None:
-        while connection.recv(1 << 20):
-            pass
+class Receiver(threading.Thread):
+    """Counts what arrives of a flow."""
 
-    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    datagrams.bind(("", port))
-    threading.Thread(target=swallow, args=(datagrams,), daemon=True).start()
-    listener = socket.create_server(("", port))
-    while True:
-        swallow(listener.accept()[0])
+    def __init__(self, flow: dict):
+        super().__init__(daemon=True)
+        self.received_bytes = 0
+        self._udp = flow["proto"] == "udp"
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if self._udp else socket.SOCK_STREAM)
+        self._socket.bind(("", flow["port"]))
+        if not self._udp:
+            self._socket.listen()
+        self.start()
+
+    def run(self) -> None:
+        connection = self._socket if self._udp else self._socket.accept()[0]
+        while arrived := connection.recv(1 << 20):
+            self.received_bytes += len(arrived)
 
 
 def send(flow: dict) -> None:
@@ -42,7 +48,5 @@ def send(flow: dict) -> None:
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-if sys.argv[1].isdigit():
-    receive(int(sys.argv[1]))
-else:
+if __name__ == "__main__":
     send(json.loads(sys.argv[1]))

@@ -25,22 +25,32 @@ BLKRASET = 0x1262
 LOGIN_PATIENCE_S = 60
 
 
-def login(iqn: str, luns: int, config_lines: list[str]) -> list[str]:
-    """Start iscsid, discover, log in; the disks' names once all have appeared."""
+def _place(disk: str) -> tuple[int, int]:
+    """A disk's session, in the order of logins, and its LUN."""
+    path = Path("/sys/block", disk, "device").resolve()
+    (session,) = (part.removeprefix("session") for part in path.parts if part.startswith("session"))
+    return int(session), int(path.name.rpartition(":")[2])
+
+
+def login(iqns: list[str], luns: int, config_lines: list[str]) -> list[list[str]]:
+    """Start iscsid, discover, log in to each; every session's disks by LUN, once all have appeared."""
     Path("/etc/iscsi/initiatorname.iscsi").write_text("InitiatorName=iqn.2026-11.lab.example:initiator\n")
     with open("/etc/iscsi/iscsid.conf", "a") as config:
         config.write("\n".join(["", *config_lines, ""]))
     run("iscsid")
     run("iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", TARGET)
-    run("iscsiadm", "-m", "node", "-T", iqn, "--login")
+    for iqn in iqns:
+        run("iscsiadm", "-m", "node", "-T", iqn, "--login")
+    wanted = len(iqns) * luns
     deadline = time.monotonic() + LOGIN_PATIENCE_S
-    while len(disks := sorted(p.name for p in Path("/sys/block").glob("sd*"))) < luns:
+    while len(disks := [p.name for p in Path("/sys/block").glob("sd*")]) < wanted:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{len(disks)} of {luns} disks after {LOGIN_PATIENCE_S} s")
+            raise RuntimeError(f"{len(disks)} of {wanted} disks after {LOGIN_PATIENCE_S} s")
         time.sleep(0.05)
+    disks.sort(key=_place)
     for disk in disks:
         os.close(os.open(f"/dev/{disk}", os.O_RDONLY))  # waits for the partition scan
-    return disks
+    return [disks[n : n + luns] for n in range(0, wanted, luns)]
 
 
 def logout() -> None:

@@ -63,7 +63,9 @@ def test_disks_share_what_is_in_flight():
     assert oracle.model(four).static(four).queue_depth == pytest.approx(depth / 4, abs=1)
 
 
-@pytest.mark.parametrize("settings", [("net.rtt_ms=1", "net.queue_bdp=4"), ("net.rate_mbit=10000", "net.rtt_ms=300", "workload.runtime_s=4")])
+@pytest.mark.parametrize(
+    "settings", [("net.rtt_ms=1", "net.queue_bdp=4"), ("net.rate_mbit=10000", "net.rtt_ms=300", "workload.runtime_s=4")]
+)
 def test_paths_at_the_ends_have_settings_too(settings):
     scenario = load("wan-1g-50ms", settings)
     assert 1 <= oracle.model(scenario).static(scenario).queue_depth <= oracle.MAX_DEPTH

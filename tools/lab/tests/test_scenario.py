@@ -70,7 +70,7 @@ def test_settings_override_any_key():
         (("net.cross=[{proto = 'udp', to_s = 5}]",), "a udp flow needs rate_mbit"),
         (("workload.kind=sideways",), "should be 'buffered', 'direct', 'random' or 'verify'"),
         (("workload.kind=verify",), "needs target.backstore ramdisk or fileio"),
-        (("target.backstore=ramdisk",), "workload.size_mb × workload.luns must be at most"),
+        (("target.backstore=ramdisk",), "workload.size_mb × workload.luns × workload.sessions must be at most"),
         (("net.changes=[{at_s = 20}]",), "net.changes.0.at_s must be before workload.runtime_s, 20"),
         (
             ("net.cross=[{proto = 'tcp', to_s = 5}, {proto = 'tcp', from_s = 30, to_s = 40}]",),
