@@ -42,19 +42,21 @@ class Point:
 
     in_flight_bytes: float  # asked for by all sessions: queue depth × request size × disks
     request_kb: int
-    read_ahead: float = 1.0  # of all disks, in parts of in_flight_bytes; up to two read-aheads are in flight
+    read_ahead: float = 1.0  # of all devices, in parts of in_flight_bytes; up to two read-aheads are in flight
     clamp: float = 0.0  # advertised windows, in parts of what the path holds, BDP and queue; 0: not clamped
     pacing: bool = True
 
     def static(self, scenario: Scenario) -> Static:
         """As settings of each disk."""
-        buffered = scenario.workload.kind == "buffered"
-        each_kb = self.in_flight_bytes / 1024 / scenario.workload.disks
+        work, in_flight_kb = scenario.workload, self.in_flight_bytes / 1024
+        each_kb = in_flight_kb / work.disks
         return Static(
             request_kb=self.request_kb,
             queue_depth=min(MAX_DEPTH, max(1, round(each_kb / self.request_kb))),
-            read_ahead_kb=max(SMALLEST_KB, round(each_kb * self.read_ahead)) if buffered else None,
-            window_kb=round(self.clamp * _holds_bytes(scenario) / 1024 / scenario.workload.sessions),
+            read_ahead_kb=max(SMALLEST_KB, round(in_flight_kb / work.devices * self.read_ahead))
+            if work.kind == "buffered"
+            else None,
+            window_kb=round(self.clamp * _holds_bytes(scenario) / 1024 / work.sessions),
             pacing=self.pacing,
         )
 

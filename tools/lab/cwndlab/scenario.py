@@ -118,14 +118,20 @@ class Workload(Section):
     size_mb: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
     sessions: Annotated[int, Field(ge=1, le=16)] = 1
     stagger_s: Seconds = 0
+    multipath: bool = False
     luns: Annotated[int, Field(ge=1, le=64)] = 1
     idle_luns: Annotated[int, Field(ge=0, le=64)] = 0
     random_luns: Annotated[int, Field(ge=0, le=64)] = 0
 
     @property
     def disks(self) -> int:
-        """How many are read."""
+        """How many are read, each path to one counted."""
         return self.sessions * self.luns
+
+    @property
+    def devices(self) -> int:
+        """How many are read, by their readers' count."""
+        return self.luns if self.multipath else self.disks
 
     @property
     def last_starts_s(self) -> float:
@@ -138,6 +144,8 @@ class Workload(Section):
             raise ValueError(f"random_luns must be at most luns, {self.luns}, and 0 but for kind buffered and direct")
         if self.sessions * (self.luns + self.idle_luns) > MOST_DISKS:
             raise ValueError(f"sessions × (luns + idle_luns) must be at most {MOST_DISKS}")
+        if self.multipath and (self.sessions == 1 or self.stagger_s):
+            raise ValueError("multipath needs sessions of 2 or more, and no stagger_s")
         if self.last_starts_s >= self.runtime_s:
             raise ValueError(f"(sessions - 1) × stagger_s must be below runtime_s, {self.runtime_s:g}")
         if self.size_mb * 1024 < self.bs_kb:

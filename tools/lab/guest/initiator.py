@@ -53,6 +53,24 @@ def login(iqns: list[str], luns: int, config_lines: list[str]) -> list[list[str]
     return [disks[n : n + luns] for n in range(0, wanted, luns)]
 
 
+def join_paths(sessions: list[list[str]]) -> list[str]:
+    """A multipath device over each LUN's disks, one of every session; their names."""
+    joined = []
+    for lun, paths in enumerate(zip(*sessions, strict=True)):
+        sectors = Path("/sys/block", paths[0], "size").read_text().strip()
+        numbers = [Path("/sys/block", disk, "dev").read_text().strip() for disk in paths]
+        # As multipathd would by default: one group of all paths, the next request to the one that has least to do.
+        group = f"service-time 0 {len(paths)} 1 " + " ".join(f"{number} 1" for number in numbers)
+        table = f"0 {sectors} multipath 0 0 1 1 {group}"
+        run("dmsetup", "create", f"mpath{lun}", "--noudevsync", "--table", table)
+        joined.append(run("dmsetup", "info", "-c", "--noheadings", "-o", "blkdevname", f"mpath{lun}").strip())
+    return joined
+
+
+def part_paths() -> None:
+    run("dmsetup", "remove_all")
+
+
 def logout() -> None:
     run("iscsiadm", "-m", "node", "--logout")
 
@@ -64,9 +82,13 @@ def apply_static(disk: str, static: dict) -> None:
         queue.joinpath("max_sectors_kb").write_text(str(static["request_kb"]))
     if static["queue_depth"] is not None:
         Path("/sys/block", disk, "device/queue_depth").write_text(str(static["queue_depth"]))
-    if static["read_ahead_kb"] is not None:
+    set_read_ahead(disk, static["read_ahead_kb"])
+
+
+def set_read_ahead(disk: str, read_ahead_kb: int | None) -> None:
+    if read_ahead_kb is not None:
         with open(f"/dev/{disk}") as device:
-            fcntl.ioctl(device, BLKRASET, static["read_ahead_kb"] * 2)
+            fcntl.ioctl(device, BLKRASET, read_ahead_kb * 2)
 
 
 def offered(disk: str) -> dict[str, str]:

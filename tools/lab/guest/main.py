@@ -67,6 +67,9 @@ def run(plan: dict, there: Any) -> dict:
     disks = sum(sessions, [])
     for disk in disks:
         initiator.apply_static(disk, plan["static"])
+    joined = initiator.join_paths(sessions) if scenario["workload"]["multipath"] else []
+    for disk in joined:
+        initiator.set_read_ahead(disk, plan["static"]["read_ahead_kb"])
     before_daemon = {"initiator": initiator.settings(iqn, disks)}
     daemon = None
     if plan["daemon"]:
@@ -85,7 +88,7 @@ def run(plan: dict, there: Any) -> dict:
     receivers = competing_flows(scenario["net"]["cross"], there)
     ahead_us = clock_ahead_us(there)
     before = there.counters()
-    measured = measure.read(scenario, sessions, there.change, receivers)
+    measured = measure.read(scenario, [joined] if joined else sessions, there.change, receivers)
     time.sleep(1 + scenario["net"]["rtt_ms"] / 1000)  # the last retransmission is counted too
     after = there.counters()
     there.stop()
@@ -117,6 +120,8 @@ def run(plan: dict, there: Any) -> dict:
         "settings": record_of("/run/settings.jsonl"),
         "qdiscs": {"initiator": net.qdiscs("initiator"), **found["qdiscs"]},
     }
+    if joined:
+        initiator.part_paths()
     initiator.logout()
     return result
 

@@ -18,17 +18,18 @@ def start(target: dict, work: dict) -> list[str]:
     (lun,) = portal_group["luns"]
     portal_group["attributes"] |= target["tpg_attributes"]
     stores, targets = [], []
+    luns = work["luns"] + work["idle_luns"]
     for session in range(work["sessions"]):
         mapped = []
-        for n in range(work["luns"] + work["idle_luns"]):
-            name = f"disk{len(stores)}"
+        for n in range(luns):
+            name = f"disk{n if work['multipath'] else session * luns + n}"
             made = {**store, "name": name, "size": work["size_mb"] << 20}
             if target["backstore"] == "fileio":
                 made |= {"plugin": "fileio", "dev": f"/var/target/{name}", "write_back": True}
                 made.pop("nullio")
             else:
                 made["nullio"] = target["backstore"] == "nullio"
-            stores.append(made)
+            stores += [made] if made not in stores else []
             mapped.append({**lun, "index": n, "storage_object": f"/backstores/{made['plugin']}/{name}"})
         wwn = one["wwn"] + (f"-{session}" if session else "")
         targets.append({**one, "wwn": wwn, "tpgs": [{**portal_group, "luns": mapped}]})
