@@ -29,7 +29,7 @@ from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError
 from cwndlab.scenario import Scenario, Section, Static, check, path_of, put, read_toml
 from cwndlab.variant import plan
 
-FORMAT = "lio-cwnd-sweep/1"
+FORMAT = "lio-cwnd-sweep/2"
 NEEDLESS = 0.97  # of the link's payload limit: with that, feedback needs no oracle beside it
 
 Variants = tuple[Literal["feedback", "stock", "bbr", "rwnd"], ...]
