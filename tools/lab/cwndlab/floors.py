@@ -10,16 +10,26 @@ The floors are named by what they ask for:
     flat        cwnd stays within 10 % of its median in the last half
     soon        90 % of the last half's rate is reached within 12 RTT + 0.5 s
     soon-oracle and at most 4 RTT later than with the best static settings
+    fair        Jain's fairness over the disks is at least 0.95 (over the sessions, where some disks are read at random)
+    storm       several sessions together send at most 1 % again after convergence, and none waits for a timeout
+    win         beside a TCP flow at least 0.8 of what the best static settings get beside it
+    flow        and that flow gets at least 0.8 of what it gets beside Debian's defaults
+    timeout     no timeout beside a UDP flow
+    alone       several LUNs, or one beside idle ones, read together at least 0.97 of what a single one does
+    iops        random reads are not fewer than with Debian's defaults
+    p99         and beside a sequential read their 99th percentile is shorter
+    back@S      after the path changed at S seconds, 95 % of the new path's best static settings within 30 RTT + 1 s
+    drop@S      until then at most as many bytes are sent again as with Debian's defaults, if the path became slower
 
-`loss`, `queue` and `flat` bind where nothing is lost at random. Where the path changes, only `oracle` and `stock` do;
-where it is shared, only `stock`.
+`loss`, `queue` and `flat` bind where nothing is lost at random. Where the path changes, or is shared with other flows,
+`soon` does not either, and in the latter case `win` is in place of `oracle`.
 """
 
 import math
 from typing import Any
 
 from cwndlab.paths import LabError
-from cwndlab.result import settles_s
+from cwndlab.result import back_by_s, jain, settles_s, time_back_s
 from cwndlab.scenario import PACKET_BYTES
 
 SHARE = 0.97
@@ -27,12 +37,17 @@ LOST_SHARE = 1e-4
 QUEUE_RTT, QUEUE_PKTS = 0.25, 4
 CWND_SPREAD = 0.1
 SOONER_RTT = 4
+FAIR = 0.95
+# What sessions that fill a queue together may lose. CUBIC needs some 0.1 % to find a share of a few dozen packets (RFC
+# 9438, section 5.1); ten times that is no search for it any more.
+STORM_SHARE = 0.01
+BESIDE_SHARE = 0.8
 GENTLE_MBIT, GENTLE_MEAN = 100, 1.0
 
 
 def row(cell: dict[str, Any], runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A cell's figures; what was not measured is None."""
-    net = cell["scenario"]["net"]
+    net, work = cell["scenario"]["net"], cell["scenario"]["workload"]
     found = {variant: runs[key] for variant, key in cell["runs"].items()}
     feedback = found.get("feedback", {})
 
@@ -64,15 +79,66 @@ def row(cell: dict[str, Any], runs: dict[str, dict[str, Any]]) -> dict[str, Any]
         "threshold_pkts": feedback.get("threshold_pkts"),
         "time_to_90_s": feedback.get("time_to_90_s"),
         "oracle_time_to_90_s": found.get("oracle", {}).get("time_to_90_s"),
+        "feedback_to_alone": ratio(rate("feedback"), rate("alone")),
+        "timeouts": feedback["events"]["loss"] if feedback else None,
+        **_shares(cell, found),
     }
-    loss_free = not net["loss_pct"] and not net["changes"] and not net["cross"]
+    loss_free = not net["loss_pct"] and not net["changes"] and not net["cross"] and work["sessions"] == 1
+    figures["changes"] = _changes(cell, feedback, found.get("stock")) if feedback else []
     figures["loss_free_gentle"] = loss_free and net["rate_mbit"] == GENTLE_MBIT
     figures["breaks"] = _broken(figures, cell["scenario"], loss_free) if feedback else []
     return figures
 
 
+def _shares(cell: dict[str, Any], found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """How feedback shares: among its own, with a TCP flow without a rate of its own, and with random reads."""
+    work, cross = cell["scenario"]["workload"], cell["scenario"]["net"]["cross"]
+    feedback, stock, best = (found.get(variant, {}) for variant in ("feedback", "stock", "oracle"))
+    shares = feedback.get("sessions_bytes_per_s" if work["random_luns"] else "disks_bytes_per_s", [])
+    greedy = next((n for n, flow in enumerate(cross) if flow["proto"] == "tcp" and not flow["rate_mbit"]), None)
+
+    def beside(run: dict[str, Any], of: str) -> float | None:
+        return run["cross"][greedy][of] if run and greedy is not None else None
+
+    return {
+        "fairness": jain(shares) if len(shares) > 1 else None,
+        "beside_flow_bytes_per_s": beside(feedback, "read_bytes_per_s"),
+        "oracle_beside_flow_bytes_per_s": beside(best, "read_bytes_per_s"),
+        "flow_bytes_per_s": beside(feedback, "bytes_per_s"),
+        "stock_flow_bytes_per_s": beside(stock, "bytes_per_s"),
+        **{name: feedback.get(name) for name in ("random_iops", "random_p99_us")},
+        **{f"stock_{name}": stock.get(name) for name in ("random_iops", "random_p99_us")},
+    }
+
+
+def _changes(cell: dict[str, Any], feedback: dict[str, Any], stock: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """What became of feedback after each change of the path."""
+    net = cell["scenario"]["net"]
+    rates_mbit = [net["rate_mbit"]]
+    found = []
+    for n, (change, against) in enumerate(zip(net["changes"], cell["changes"], strict=True)):
+        rates_mbit.append(change["rate_mbit"] or rates_mbit[-1])
+        back_s = time_back_s(feedback, n, against["steady_bytes_per_s"])
+        resent, stock_resent = (run and run["changes"][n]["retransmitted_bytes"] for run in (feedback, stock))
+        floors = {
+            "back": back_s is None or back_s > back_by_s(feedback["changes"][n]["rtt_s"]),
+            "drop": rates_mbit[-1] < rates_mbit[-2] and stock is not None and resent > stock_resent,
+        }
+        found.append(
+            {
+                "at_s": change["at_s"],
+                **against,
+                "back_s": back_s,
+                "retransmitted_bytes": resent,
+                "stock_retransmitted_bytes": stock_resent,
+                "breaks": [f"{name}@{change['at_s']:g}s" for name, broken in floors.items() if broken],
+            }
+        )
+    return found
+
+
 def _broken(figures: dict[str, Any], scenario: dict[str, Any], loss_free: bool) -> list[str]:
-    net = scenario["net"]
+    net, work = scenario["net"], scenario["workload"]
     rtt_s, sample_s = net["rtt_ms"] / 1000, scenario["sample_ms"] / 1000
     queue_s = max(QUEUE_RTT * rtt_s, QUEUE_PKTS * PACKET_BYTES * 8 / (net["rate_mbit"] * 1e6))
     steady, shared = not net["changes"] and not net["cross"], bool(net["cross"])
@@ -82,6 +148,9 @@ def _broken(figures: dict[str, Any], scenario: dict[str, Any], loss_free: bool) 
 
     def above(value: float | None, most: float) -> bool:
         return value is None or value > most
+
+    def less(name: str, share: float, than: str) -> bool:
+        return None not in (figures[name], figures[than]) and figures[name] < share * figures[than]
 
     never = math.inf
     oracle_s = figures["oracle_time_to_90_s"]
@@ -94,8 +163,18 @@ def _broken(figures: dict[str, Any], scenario: dict[str, Any], loss_free: bool) 
         "flat": loss_free and above(figures["cwnd_spread"], CWND_SPREAD),
         "soon": steady and above(figures["time_to_90_s"], settles_s(rtt_s)),
         "soon-oracle": steady and above(figures["time_to_90_s"], too_late_s),
+        "fair": below(figures["fairness"], FAIR),
+        "storm": work["sessions"] > 1
+        and (above(figures["settled_retransmitted_share"], STORM_SHARE) or figures["timeouts"] > 0),
+        "win": less("beside_flow_bytes_per_s", BESIDE_SHARE, "oracle_beside_flow_bytes_per_s"),
+        "flow": less("flow_bytes_per_s", BESIDE_SHARE, "stock_flow_bytes_per_s"),
+        "timeout": any(flow["proto"] == "udp" for flow in net["cross"]) and figures["timeouts"] > 0,
+        "alone": below(figures["feedback_to_alone"], SHARE),
+        "iops": less("random_iops", 1, "stock_random_iops"),
+        "p99": 0 < work["random_luns"] < work["luns"] and not less("random_p99_us", 1, "stock_random_p99_us"),
     }
-    return [name for name, broken in floors.items() if broken]
+    after_changes = [name for change in figures["changes"] for name in change["breaks"]]
+    return [name for name, broken in floors.items() if broken] + after_changes
 
 
 def mean(ratios: list[float]) -> float | None:

@@ -31,26 +31,32 @@ Measure = Callable[[list[Scenario]], list[dict[str, Any]]]
 Tried = dict[Static, dict[str, Any]]
 
 
+def _holds_bytes(scenario: Scenario) -> float:
+    """What the path holds."""
+    return scenario.net.bdp_bytes + scenario.net.queue_bytes
+
+
 @dataclass(frozen=True)
 class Point:
     """Static settings, by what they mean to the path."""
 
-    in_flight_bytes: float  # asked for by the session: queue depth × request size × disks
+    in_flight_bytes: float  # asked for by all sessions: queue depth × request size × disks
     request_kb: int
-    read_ahead: float = 1.0  # of all disks, in parts of in_flight_bytes; up to two read-aheads are in flight
-    clamp: float = 0.0  # advertised window, in parts of what the path holds, BDP and queue; 0: not clamped
+    read_ahead: float = 1.0  # of all devices, in parts of in_flight_bytes; up to two read-aheads are in flight
+    clamp: float = 0.0  # advertised windows, in parts of what the path holds, BDP and queue; 0: not clamped
     pacing: bool = True
 
     def static(self, scenario: Scenario) -> Static:
         """As settings of each disk."""
-        buffered = scenario.workload.kind == "buffered"
-        each_kb = self.in_flight_bytes / 1024 / scenario.workload.luns
-        holds_kb = (scenario.net.bdp_bytes + scenario.net.queue_bytes) / 1024
+        work, in_flight_kb = scenario.workload, self.in_flight_bytes / 1024
+        each_kb = in_flight_kb / work.disks
         return Static(
             request_kb=self.request_kb,
             queue_depth=min(MAX_DEPTH, max(1, round(each_kb / self.request_kb))),
-            read_ahead_kb=max(SMALLEST_KB, round(each_kb * self.read_ahead)) if buffered else None,
-            window_kb=round(self.clamp * holds_kb),
+            read_ahead_kb=max(SMALLEST_KB, round(in_flight_kb / work.devices * self.read_ahead))
+            if work.kind == "buffered"
+            else None,
+            window_kb=round(self.clamp * _holds_bytes(scenario) / 1024 / work.sessions),
             pacing=self.pacing,
         )
 
@@ -68,21 +74,19 @@ def model(scenario: Scenario) -> Point:
 def debian(scenario: Scenario) -> Point:
     """What the variant stock has, but for the product's sysctls."""
     depth, request_kb, read_ahead_kb, window_kb = 32, 1280, 128, 512
-    holds_kb = (scenario.net.bdp_bytes + scenario.net.queue_bytes) / 1024
     return Point(
-        in_flight_bytes=depth * request_kb * 1024 * scenario.workload.luns,
+        in_flight_bytes=depth * request_kb * 1024 * scenario.workload.disks,
         request_kb=request_kb,
         read_ahead=read_ahead_kb / (depth * request_kb),
-        clamp=window_kb / holds_kb,
+        clamp=window_kb * 1024 * scenario.workload.sessions / _holds_bytes(scenario),
         pacing=False,
     )
 
 
 def ample(scenario: Scenario) -> Static:
     """Asks for three times what the path holds: for variants whose transport decides how much is in flight."""
-    holds_bytes = scenario.net.bdp_bytes + scenario.net.queue_bytes
     request_kb = min(4 * model(scenario).request_kb, REQUESTS_KB[-1])  # the queue depth is to reach that far
-    static = Point(3 * holds_bytes, request_kb).static(scenario)
+    static = Point(3 * _holds_bytes(scenario), request_kb).static(scenario)
     return static.model_copy(update={"window_kb": None, "pacing": None})  # the variant's own
 
 

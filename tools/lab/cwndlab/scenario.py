@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The scenario: what a TOML file may say, checked before anything starts."""
 
+import itertools
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -12,6 +13,7 @@ from cwndlab.paths import CONFIGS, SCENARIOS, LabError
 PACKET_BYTES = 1514
 GUEST_CACHE_MAX_BYTES = 12_000_000_000  # what a buffered read leaves in the guest's memory
 PAYLOAD_BYTES = 1448  # of a packet: Ethernet, IP and TCP headers with timestamps take the rest
+MOST_DISKS = 128
 GUEST_DISK_MAX_MB = 512  # of memory: what a backstore that keeps its data may take
 
 RateMbit = Annotated[float, Field(gt=0, le=100_000)]
@@ -65,6 +67,26 @@ class Net(Section):
     changes: tuple[Change, ...] = ()
     cross: tuple[Flow, ...] = ()
 
+    @field_validator("changes")
+    @classmethod
+    def _in_order(cls, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+        changes = tuple(sorted(changes, key=lambda change: change.at_s))
+        for one, next_one in itertools.pairwise(changes):
+            if one.at_s == next_one.at_s:
+                raise ValueError(f"two changes at_s = {one.at_s:g}; give them as one")
+        return changes
+
+    def after(self, n: int) -> "Net":
+        """A path that is from the beginning as the first n changes leave this one."""
+        given = [item for change in self.changes[:n] for item in change]
+        new = {key: value for key, value in given if key != "at_s" and value is not None}
+        kept = {"queue_bdp": None, "queue_kb": self.queue_bytes / 1024, "access_mbit": self.card_mbit, "changes": ()}
+        return self.model_copy(update=kept | new)
+
+    @property
+    def card_mbit(self) -> float:
+        return self.access_mbit or 10 * self.rate_mbit
+
     @property
     def bdp_bytes(self) -> float:
         return self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1e3
@@ -94,10 +116,38 @@ class Workload(Section):
     iodepth: Annotated[int, Field(ge=1, le=1024)] = 1
     runtime_s: Annotated[float, Field(gt=0, le=3600)] = 20
     size_mb: Annotated[int, Field(ge=1, le=1 << 24)] = 65_536
+    sessions: Annotated[int, Field(ge=1, le=16)] = 1
+    stagger_s: Seconds = 0
+    multipath: bool = False
     luns: Annotated[int, Field(ge=1, le=64)] = 1
+    idle_luns: Annotated[int, Field(ge=0, le=64)] = 0
+    random_luns: Annotated[int, Field(ge=0, le=64)] = 0
+
+    @property
+    def disks(self) -> int:
+        """How many are read, each path to one counted."""
+        return self.sessions * self.luns
+
+    @property
+    def devices(self) -> int:
+        """How many are read, by their readers' count."""
+        return self.luns if self.multipath else self.disks
+
+    @property
+    def last_starts_s(self) -> float:
+        """When the last session begins to read."""
+        return (self.sessions - 1) * self.stagger_s
 
     @model_validator(mode="after")
     def _possible(self) -> "Workload":
+        if self.random_luns > (self.luns if self.kind in ("buffered", "direct") else 0):
+            raise ValueError(f"random_luns must be at most luns, {self.luns}, and 0 but for kind buffered and direct")
+        if self.sessions * (self.luns + self.idle_luns) > MOST_DISKS:
+            raise ValueError(f"sessions × (luns + idle_luns) must be at most {MOST_DISKS}")
+        if self.multipath and (self.sessions == 1 or self.stagger_s):
+            raise ValueError("multipath needs sessions of 2 or more, and no stagger_s")
+        if self.last_starts_s >= self.runtime_s:
+            raise ValueError(f"(sessions - 1) × stagger_s must be below runtime_s, {self.runtime_s:g}")
         if self.size_mb * 1024 < self.bs_kb:
             raise ValueError(f"size_mb must hold one block, bs_kb = {self.bs_kb}")
         return self
@@ -154,41 +204,49 @@ class Scenario(Section):
                 raise ValueError(f"net.cross.{n}.from_s must be before workload.runtime_s, {work.runtime_s:g}")
         if self.cached_bytes > GUEST_CACHE_MAX_BYTES:
             raise ValueError(
-                f"workload.runtime_s × net.rate_mbit is {self.cached_bytes / 1e9:.1f} GB; a buffered read must be at most "
-                f"{GUEST_CACHE_MAX_BYTES / 1e9:g} GB (the guest's page cache)"
+                f"workload.runtime_s × net.rate_mbit is {self.cached_bytes / 1e9:.1f} GB; a buffered read must be at "
+                f"most {GUEST_CACHE_MAX_BYTES / 1e9:g} GB (the guest's page cache)"
             )
         if self.target.backstore == "nullio":
             if work.kind == "verify":
                 raise ValueError("workload.kind verify needs target.backstore ramdisk or fileio (nullio keeps nothing)")
-        elif work.size_mb * work.luns > GUEST_DISK_MAX_MB:
+        elif work.size_mb * work.sessions * (work.luns + work.idle_luns) > GUEST_DISK_MAX_MB:
             raise ValueError(
-                f"workload.size_mb × workload.luns must be at most {GUEST_DISK_MAX_MB} with target.backstore "
-                f"{self.target.backstore} (it is the guest's memory)"
+                f"workload.size_mb × workload.luns × workload.sessions must be at most {GUEST_DISK_MAX_MB} with "
+                f"target.backstore {self.target.backstore} (it is the guest's memory)"
             )
         return self
 
     @property
-    def limit_bytes_per_s(self) -> float:
-        """The most a reader can get over the whole read: the link's rate less headers, its changes counted in."""
+    def mean_mbit(self) -> float:
+        """The link's rate over the whole read, its changes counted in."""
         end_s, from_s, rate_mbit, total_mbit = self.workload.runtime_s, 0.0, self.net.rate_mbit, 0.0
-        for change in sorted(self.net.changes, key=lambda change: change.at_s):
-            if change.rate_mbit is not None and change.at_s < end_s:
+        for change in self.net.changes:
+            if change.rate_mbit is not None:
                 total_mbit += rate_mbit * (change.at_s - from_s)
                 from_s, rate_mbit = change.at_s, change.rate_mbit
-        total_mbit += rate_mbit * (end_s - from_s)
-        return total_mbit / end_s * 1e6 / 8 * PAYLOAD_BYTES / PACKET_BYTES
+        return (total_mbit + rate_mbit * (end_s - from_s)) / end_s
+
+    @property
+    def limit_bytes_per_s(self) -> float:
+        """The most a reader can get over the whole read: the link's rate less headers."""
+        return self.mean_mbit * 1e6 / 8 * PAYLOAD_BYTES / PACKET_BYTES
 
     @property
     def cached_bytes(self) -> float:
-        """At most this much is in the guest's page cache at the end: a reader would wait for memory, not for the net."""
+        """At most this much is in the guest's page cache at the end: else a reader would wait for memory."""
         buffered = self.workload.kind == "buffered"
-        return self.net.rate_mbit * 1e6 / 8 * self.workload.runtime_s if buffered else 0
+        return self.mean_mbit * 1e6 / 8 * self.workload.runtime_s if buffered else 0
+
+    def after(self, n: int) -> "Scenario":
+        """The same read on a path that is from the beginning as the first n changes leave this one."""
+        return self.model_copy(update={"net": self.net.after(n)})
 
     def resolved(self) -> dict[str, Any]:
         """Every key with the value in force, defaults filled in."""
         values = self.model_dump(mode="json")
         values["net"]["queue_bytes"] = self.net.queue_bytes
-        values["net"]["access_mbit"] = self.net.access_mbit or 10 * self.net.rate_mbit
+        values["net"]["access_mbit"] = self.net.card_mbit
         return values
 
 

@@ -29,7 +29,7 @@ from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError
 from cwndlab.scenario import Scenario, Section, Static, check, path_of, put, read_toml
 from cwndlab.variant import plan
 
-FORMAT = "lio-cwnd-sweep/1"
+FORMAT = "lio-cwnd-sweep/2"
 NEEDLESS = 0.97  # of the link's payload limit: with that, feedback needs no oracle beside it
 
 Variants = tuple[Literal["feedback", "stock", "bbr", "rwnd"], ...]
@@ -78,9 +78,25 @@ class Cell(Section):
         return 3 + work.runtime_s * (0.15 + rate_mbit / 750)
 
     @property
+    def alone(self) -> Scenario | None:
+        """The same with one LUN, which several must not be slower than together."""
+        work = self.scenario.workload
+        if work.sessions > 1 or work.random_luns or work.luns + work.idle_luns == 1:
+            return None
+        single = work.model_copy(update={"luns": 1, "idle_luns": 0})
+        return self.scenario.model_copy(update={"workload": single})
+
+    def searches(self, needless: bool) -> bool:
+        """Whether an oracle is to be searched beside a feedback that needs none, or that needs one."""
+        return self.oracle in ("always", "exhaustive") or (self.oracle == "needed" and not needless)
+
+    @property
     def most_runs(self) -> int:
-        searched = {"never": 0, "exhaustive": self.oracle_runs + len(oracle.grid(self.scenario))}
-        return len(self.variants) + searched.get(self.oracle, self.oracle_runs)
+        changes = len(self.scenario.net.changes)
+        single = self.alone is not None and "feedback" in self.variants
+        searches = self.searches(bool(changes)) + changes * self.searches(False)
+        points = len(oracle.grid(self.scenario)) if self.oracle == "exhaustive" else 0
+        return len(self.variants) + single + searches * self.oracle_runs + points
 
 
 def _dotted(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -249,19 +265,37 @@ def _measure_cell(bench: runs.Bench, store: Store, cell: Cell) -> None:
     def measure(scenarios: list[Scenario]) -> list[dict[str, Any]]:
         return [_measure(bench, store, cell, scenario, "static") for scenario in scenarios]
 
+    def search(scenario: Scenario) -> tuple[oracle.Tried, dict[str, Any]]:
+        tried = oracle.climb(scenario, measure, cell.oracle_runs)
+        return tried, tried[oracle.best(tried)]
+
     found = {variant: _measure(bench, store, cell, cell.of(variant), variant) for variant in cell.variants}
+    feedback = found.get("feedback", {})
+    if feedback and cell.alone:
+        found["alone"] = _measure(bench, store, cell, cell.alone, "feedback")
     limit_bytes_per_s = cell.scenario.limit_bytes_per_s
-    needless = found.get("feedback", {}).get("throughput_bytes_per_s", 0) >= NEEDLESS * limit_bytes_per_s
-    line: dict[str, Any] = {"cell": cell.name, "limit_bytes_per_s": limit_bytes_per_s}
-    if cell.oracle != "never" and not (cell.oracle == "needed" and needless):
-        tried = oracle.climb(cell.scenario, measure, cell.oracle_runs)
+    # What no fixed setting does well, a read on a path that changes, is no yardstick.
+    needless = bool(cell.scenario.net.changes) or (
+        feedback.get("throughput_bytes_per_s", 0) >= NEEDLESS * limit_bytes_per_s
+    )
+    line: dict[str, Any] = {"cell": cell.name, "limit_bytes_per_s": limit_bytes_per_s, "changes": []}
+    if cell.searches(needless):
+        tried, found["oracle"] = search(cell.scenario)
         line["tried"] = len(tried)
-        found["oracle"] = tried[oracle.best(tried)]
         if cell.oracle == "exhaustive":
             points = oracle.grid(cell.scenario)
             tried |= zip(points, measure([cell.scenario.model_copy(update={"static": p}) for p in points]), strict=True)
             line["tried"] = len(tried)
             found["climbed"], found["oracle"] = found["oracle"], tried[oracle.best(tried)]
+    for n, change in enumerate(feedback.get("changes", [])):
+        # Each change's yardstick: a path that is from the beginning as the change leaves it.
+        changed = cell.scenario.after(n + 1)
+        steady_bytes_per_s = changed.limit_bytes_per_s
+        back_s = result.time_back_s(feedback, n, steady_bytes_per_s)
+        needless = back_s is not None and back_s <= result.back_by_s(change["rtt_s"])
+        if cell.searches(needless):
+            steady_bytes_per_s = search(changed)[1]["throughput_last_half_bytes_per_s"]
+        line["changes"].append({"steady_bytes_per_s": steady_bytes_per_s})
     line["runs"] = {variant: run["key"] for variant, run in found.items()}
     store.add("cell", line | {"scenario": cell.scenario.resolved()})
 

@@ -17,12 +17,26 @@ def _number(name: str, scale: float, digits: int) -> Callable[[Row], str]:
     return lambda row: NOTHING if row[name] is None else f"{row[name] * scale:.{digits}f}"
 
 
+def _both(one: str, other: str, scale: float, digits: int) -> Callable[[Row], str]:
+    texts = [_number(name, scale, digits) for name in (one, other)]
+    return lambda row: NOTHING if row[one] is None else "/".join(text(row) for text in texts)
+
+
 def _rate(variant: str) -> Callable[[Row], str]:
     return _number(f"{variant}_bytes_per_s", 1e-6, 2)
 
 
 def _static(row: Row) -> str:
     return oracle.brief(row["oracle_static"]) if row["oracle_static"] else NOTHING
+
+
+def _each_change(text: Callable[[dict[str, Any]], str]) -> Callable[[Row], str]:
+    return lambda row: ", ".join(text(change) for change in row["changes"]) or NOTHING
+
+
+def _resent(change: dict[str, Any]) -> str:
+    both = (change["retransmitted_bytes"], change["stock_retransmitted_bytes"])
+    return "/".join(NOTHING if resent is None else f"{resent / 1e3:.0f}" for resent in both)
 
 
 COLUMNS: dict[str, Callable[[Row], str]] = {
@@ -43,6 +57,15 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "cwnd ±": _number("cwnd_spread", 1, 2),
     "90 % s": _number("time_to_90_s", 1, 2),
     "oracle's": _number("oracle_time_to_90_s", 1, 2),
+    "Jain": _number("fairness", 1, 3),
+    "timeouts": lambda row: str(row["timeouts"] or NOTHING),
+    "÷alone": _number("feedback_to_alone", 1, 3),
+    "beside a flow/oracle": _both("beside_flow_bytes_per_s", "oracle_beside_flow_bytes_per_s", 1e-6, 2),
+    "the flow/stock": _both("flow_bytes_per_s", "stock_flow_bytes_per_s", 1e-6, 2),
+    "IOPS/stock": _both("random_iops", "stock_random_iops", 1, 0),
+    "p99 ms/stock": _both("random_p99_us", "stock_random_p99_us", 1e-3, 1),
+    "back s": _each_change(lambda change: NOTHING if change["back_s"] is None else f"{change['back_s']:.2f}"),
+    "resent then kB/stock": _each_change(_resent),
     "oracle's settings": _static,
     "breaks": lambda row: ", ".join(row["breaks"]) or NOTHING,
 }

@@ -55,7 +55,11 @@ def plan(
 
     window_kb = values["initiator"]["window_kb"]
     if window_kb is None:
-        window_kb = round(scenario.net.bdp_bytes / 1024) if variant == "rwnd" else static["window_kb"]
+        window_kb = (
+            round(scenario.net.bdp_bytes / 1024 / scenario.workload.sessions)
+            if variant == "rwnd"
+            else static["window_kb"]
+        )
     if window_kb is not None:
         iscsid = [*iscsid, f"node.conn[0].tcp.window_size = {window_kb * 1024}"]
     return {

@@ -48,11 +48,11 @@ class Far:
 
     def __init__(self, plan: dict):
         self.plan = plan
-        self.iqn = ""
+        self.iqns: list[str] = []
         self.started: list[subprocess.Popen] = []
 
-    def bring_up(self) -> str:
-        """Path and target; the target's IQN."""
+    def bring_up(self) -> list[str]:
+        """Path and targets; the targets' IQNs."""
         plan, scenario = self.plan, self.plan["scenario"]
         lines = list(plan["sysctl"]["target"])
         if scenario["net"]["ecn"]:
@@ -67,16 +67,15 @@ class Far:
             initiator_elsewhere=MACHINE is not None,
         )
         apply_sysctl("target", lines)
-        work = scenario["workload"]
-        self.iqn = target.start({**scenario["target"], "size_mb": work["size_mb"]}, work["luns"])
-        return self.iqn
+        self.iqns = target.start(scenario["target"], scenario["workload"])
+        return self.iqns
 
     def clock_s(self) -> float:
         """This machine's clock, as the monitor's records have it."""
         return time.monotonic()
 
     def settings(self) -> dict:
-        return target.settings(self.iqn)
+        return target.settings(self.iqns[0])
 
     def change(self, new: dict) -> None:
         net.change(self.plan["scenario"]["net"], new)

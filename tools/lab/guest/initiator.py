@@ -25,22 +25,50 @@ BLKRASET = 0x1262
 LOGIN_PATIENCE_S = 60
 
 
-def login(iqn: str, luns: int, config_lines: list[str]) -> list[str]:
-    """Start iscsid, discover, log in; the disks' names once all have appeared."""
+def _place(disk: str) -> tuple[int, int]:
+    """A disk's session, in the order of logins, and its LUN."""
+    path = Path("/sys/block", disk, "device").resolve()
+    (session,) = (part.removeprefix("session") for part in path.parts if part.startswith("session"))
+    return int(session), int(path.name.rpartition(":")[2])
+
+
+def login(iqns: list[str], luns: int, config_lines: list[str]) -> list[list[str]]:
+    """Start iscsid, discover, log in to each; every session's disks by LUN, once all have appeared."""
     Path("/etc/iscsi/initiatorname.iscsi").write_text("InitiatorName=iqn.2026-11.lab.example:initiator\n")
     with open("/etc/iscsi/iscsid.conf", "a") as config:
         config.write("\n".join(["", *config_lines, ""]))
     run("iscsid")
     run("iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", TARGET)
-    run("iscsiadm", "-m", "node", "-T", iqn, "--login")
+    for iqn in iqns:
+        run("iscsiadm", "-m", "node", "-T", iqn, "--login")
+    wanted = len(iqns) * luns
     deadline = time.monotonic() + LOGIN_PATIENCE_S
-    while len(disks := sorted(p.name for p in Path("/sys/block").glob("sd*"))) < luns:
+    while len(disks := [p.name for p in Path("/sys/block").glob("sd*")]) < wanted:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{len(disks)} of {luns} disks after {LOGIN_PATIENCE_S} s")
+            raise RuntimeError(f"{len(disks)} of {wanted} disks after {LOGIN_PATIENCE_S} s")
         time.sleep(0.05)
+    disks.sort(key=_place)
     for disk in disks:
         os.close(os.open(f"/dev/{disk}", os.O_RDONLY))  # waits for the partition scan
-    return disks
+    return [disks[n : n + luns] for n in range(0, wanted, luns)]
+
+
+def join_paths(sessions: list[list[str]]) -> list[str]:
+    """A multipath device over each LUN's disks, one of every session; their names."""
+    joined = []
+    for lun, paths in enumerate(zip(*sessions, strict=True)):
+        sectors = Path("/sys/block", paths[0], "size").read_text().strip()
+        numbers = [Path("/sys/block", disk, "dev").read_text().strip() for disk in paths]
+        # As multipathd would by default: one group of all paths, the next request to the one that has least to do.
+        group = f"service-time 0 {len(paths)} 1 " + " ".join(f"{number} 1" for number in numbers)
+        table = f"0 {sectors} multipath 0 0 1 1 {group}"
+        run("dmsetup", "create", f"mpath{lun}", "--noudevsync", "--table", table)
+        joined.append(run("dmsetup", "info", "-c", "--noheadings", "-o", "blkdevname", f"mpath{lun}").strip())
+    return joined
+
+
+def part_paths() -> None:
+    run("dmsetup", "remove_all")
 
 
 def logout() -> None:
@@ -54,9 +82,13 @@ def apply_static(disk: str, static: dict) -> None:
         queue.joinpath("max_sectors_kb").write_text(str(static["request_kb"]))
     if static["queue_depth"] is not None:
         Path("/sys/block", disk, "device/queue_depth").write_text(str(static["queue_depth"]))
-    if static["read_ahead_kb"] is not None:
+    set_read_ahead(disk, static["read_ahead_kb"])
+
+
+def set_read_ahead(disk: str, read_ahead_kb: int | None) -> None:
+    if read_ahead_kb is not None:
         with open(f"/dev/{disk}") as device:
-            fcntl.ioctl(device, BLKRASET, static["read_ahead_kb"] * 2)
+            fcntl.ioctl(device, BLKRASET, read_ahead_kb * 2)
 
 
 def offered(disk: str) -> dict[str, str]:

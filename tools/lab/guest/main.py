@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import traceback
 from pathlib import Path
 from typing import Any
 
+import cross
 import far
 import initiator
 import measure
@@ -22,24 +22,24 @@ DAEMON_SETTLES_S = 1.0
 RB_POWER_OFF = 0x4321FEDC
 
 
-def bring_up(plan: dict, there: Any) -> tuple[str, list[str]]:
-    """Network, target, session: the target's IQN and the disks."""
+def bring_up(plan: dict, there: Any) -> tuple[str, list[list[str]]]:
+    """Network, targets, sessions: the first target's IQN, and each session's disks."""
     scenario = plan["scenario"]
-    iqn = there.bring_up()
+    iqns = there.bring_up()
     net.run("sysctl", "-q", "-w", f"net.ipv4.tcp_mem={plan['tcp_mem_pages']}")
     net.build_initiator(scenario["net"], plan["nic_qdisc"]["initiator"], unlimited=plan["unlimited"])
     ecn = ["net.ipv4.tcp_ecn=1"] if scenario["net"]["ecn"] else []
     far.apply_sysctl("initiator", plan["sysctl"]["initiator"] + ecn)
-    return iqn, initiator.login(iqn, scenario["workload"]["luns"], plan["iscsid"])
+    work = scenario["workload"]
+    return iqns[0], initiator.login(iqns, work["luns"] + work["idle_luns"], plan["iscsid"])
 
 
-def competing_flows(flows: list[dict], there: Any) -> list[subprocess.Popen]:
+def competing_flows(flows: list[dict], there: Any) -> list[cross.Receiver]:
     """Receivers for the competing flows here, senders in their own namespace."""
-    receivers = []
-    for port, flow in enumerate(flows, 5001):
-        receivers.append(subprocess.Popen([sys.executable, "/lab/cross.py", str(port)]))
-        time.sleep(0.1)
-        there.start_flow({**flow, "port": port})
+    with_ports = [{**flow, "port": port} for port, flow in enumerate(flows, 5001)]
+    receivers = [cross.Receiver(flow) for flow in with_ports]
+    for flow in with_ports:
+        there.start_flow(flow)
     return receivers
 
 
@@ -63,9 +63,13 @@ def record_of(path: str) -> list[dict]:
 def run(plan: dict, there: Any) -> dict:
     """The whole measurement; the guest's half of the result."""
     scenario = plan["scenario"]
-    iqn, disks = bring_up(plan, there)
+    iqn, sessions = bring_up(plan, there)
+    disks = sum(sessions, [])
     for disk in disks:
         initiator.apply_static(disk, plan["static"])
+    joined = initiator.join_paths(sessions) if scenario["workload"]["multipath"] else []
+    for disk in joined:
+        initiator.set_read_ahead(disk, plan["static"]["read_ahead_kb"])
     before_daemon = {"initiator": initiator.settings(iqn, disks)}
     daemon = None
     if plan["daemon"]:
@@ -84,12 +88,10 @@ def run(plan: dict, there: Any) -> dict:
     receivers = competing_flows(scenario["net"]["cross"], there)
     ahead_us = clock_ahead_us(there)
     before = there.counters()
-    measured = measure.read(scenario, disks, there.change)
+    measured = measure.read(scenario, [joined] if joined else sessions, there.change, receivers)
     time.sleep(1 + scenario["net"]["rtt_ms"] / 1000)  # the last retransmission is counted too
     after = there.counters()
     there.stop()
-    for process in receivers:
-        process.send_signal(signal.SIGTERM)
     at_end = {"initiator": initiator.settings(iqn, disks)}
     if daemon:
         if daemon.poll() is not None:
@@ -102,7 +104,7 @@ def run(plan: dict, there: Any) -> dict:
     result = {
         "kernel": os.uname().release,
         "cpu_mhz": cpu_mhz(),
-        "disks": disks,
+        "sessions": sessions,
         "effective": {
             "scsi": {disk: initiator.offered(disk) for disk in disks},
             "before_daemon": before_daemon,
@@ -118,6 +120,8 @@ def run(plan: dict, there: Any) -> dict:
         "settings": record_of("/run/settings.jsonl"),
         "qdiscs": {"initiator": net.qdiscs("initiator"), **found["qdiscs"]},
     }
+    if joined:
+        initiator.part_paths()
     initiator.logout()
     return result
 
@@ -132,7 +136,8 @@ def main() -> None:
     if far.MACHINE == "target":
         far.serve(plan)
     if plan["shell"]:
-        iqn, disks = bring_up(plan, far.reach(plan))
+        iqn, sessions = bring_up(plan, far.reach(plan))
+        disks = sum(sessions, [])
         for disk in disks:
             initiator.apply_static(disk, plan["static"])
         print(f"\nThe lab is up: {iqn} is {' '.join(disks)}. In the target's network: nsenter --net=/run/netns/target")

@@ -7,10 +7,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from cross import Receiver
+
 PROGRESS_PERIOD_S = 0.5
+# What workload.random_luns says of a disk.
+RANDOM = ["--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=32"]
 
 
-def fio_command(workload: dict, disks: list[str]) -> list[str]:
+def readers(workload: dict, sessions: list[list[str]]) -> list[dict]:
+    """The disks that are read, in fio's order."""
+    sequential = 0 if workload["kind"] == "random" else workload["luns"] - workload["random_luns"]
+    return [
+        {"disk": disk, "session": session, "random": lun >= sequential}
+        for session, disks in enumerate(sessions)
+        for lun, disk in enumerate(disks[: workload["luns"]])
+    ]
+
+
+def fio_command(workload: dict, reading: list[dict]) -> list[str]:
     """fio's command line: one job per disk."""
     buffered = workload["kind"] == "buffered"
     command = [
@@ -29,28 +43,34 @@ def fio_command(workload: dict, disks: list[str]) -> list[str]:
     else:
         read = "randread" if workload["kind"] == "random" else "read"
         command += [f"--rw={read}", "--time_based", f"--runtime={workload['runtime_s']}"]
-    for disk in disks:
-        command += [f"--name={disk}", f"--filename=/dev/{disk}"]
+    for reader in reading:
+        command += [f"--name={reader['disk']}", f"--filename=/dev/{reader['disk']}"]
+        if reader["random"] and workload["random_luns"]:
+            command += RANDOM
+        if after_s := reader["session"] * workload["stagger_s"]:
+            command += [f"--startdelay={after_s}", f"--runtime={workload['runtime_s'] - after_s}"]
     return command
 
 
-def _read_bytes(disks: list[str]) -> int:
-    return sum(512 * int(Path("/sys/block", disk, "stat").read_text().split()[2]) for disk in disks)
+def _read_bytes(reading: list[dict]) -> list[int]:
+    return [512 * int(Path("/sys/block", reader["disk"], "stat").read_text().split()[2]) for reader in reading]
 
 
-def read(scenario: dict, disks: list[str], change: Callable[[dict], None]) -> dict:
-    """Run fio to its end, sampling the bytes the disks have delivered every sample_ms."""
+def read(scenario: dict, sessions: list[list[str]], change: Callable[[dict], None], flows: list[Receiver]) -> dict:
+    """Run fio to its end, sampling the bytes the disks and the competing flows have delivered every sample_ms."""
+    reading = readers(scenario["workload"], sessions)
     workload, period_s = scenario["workload"], scenario["sample_ms"] / 1000
-    changes = sorted(scenario["net"]["changes"], key=lambda change: change["at_s"])
-    times_s, read_bytes, told_s = [], [], 0.0
-    base, start = _read_bytes(disks), time.monotonic()
+    changes = list(scenario["net"]["changes"])
+    times_s, read_bytes, flow_bytes, told_s = [], [], [], 0.0
+    base, start = _read_bytes(reading), time.monotonic()
     with open("/run/fio.json", "w") as output, open("/host/fio.err", "w") as errors:
-        fio = subprocess.Popen(fio_command(workload, disks), stdout=output, stderr=errors)
+        fio = subprocess.Popen(fio_command(workload, reading), stdout=output, stderr=errors)
         sample = 0
         while fio.poll() is None:
             now_s = time.monotonic() - start
             times_s.append(round(now_s, 3))
-            read_bytes.append(_read_bytes(disks) - base)
+            read_bytes.append([now - then for now, then in zip(_read_bytes(reading), base, strict=True)])
+            flow_bytes.append([flow.received_bytes for flow in flows])
             while changes and changes[0]["at_s"] <= now_s:
                 change(changes.pop(0))
             if now_s >= told_s:
@@ -62,7 +82,14 @@ def read(scenario: dict, disks: list[str], change: Callable[[dict], None]) -> di
     if fio.returncode or not text.startswith("{"):
         said = Path("/host/fio.err").read_text().strip() or text.strip()
         raise RuntimeError(f"fio: exit {fio.returncode}: {said[-300:]}")
-    return {"t_s": times_s, "read_bytes": read_bytes, "start_us": round(start * 1e6), "fio": json.loads(text)}
+    return {
+        "readers": reading,
+        "t_s": times_s,
+        "read_bytes": read_bytes,
+        "flow_bytes": flow_bytes,
+        "start_us": round(start * 1e6),
+        "fio": json.loads(text),
+    }
 
 
 def progress(done_s: float, total_s: float) -> None:

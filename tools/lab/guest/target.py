@@ -9,24 +9,31 @@ from net import run, within
 CONFIGFS = Path("/sys/kernel/config/target")
 
 
-def start(target: dict, luns: int) -> str:
-    """Bring the target up with that many LUNs; the target's IQN."""
+def start(target: dict, work: dict) -> list[str]:
+    """Bring a target up for each session, with its LUNs; their IQNs."""
     config = json.loads(Path("/configs/target", target["config"]).read_text())
     (store,) = config["storage_objects"]
-    (portal_group,) = config["targets"][0]["tpgs"]
+    (one,) = config["targets"]
+    (portal_group,) = one["tpgs"]
     (lun,) = portal_group["luns"]
     portal_group["attributes"] |= target["tpg_attributes"]
-    stores, mapped = [], []
-    for n in range(luns):
-        made = {**store, "name": f"disk{n}", "size": target["size_mb"] << 20}
-        if target["backstore"] == "fileio":
-            made |= {"plugin": "fileio", "dev": f"/var/target/disk{n}", "write_back": True}
-            made.pop("nullio")
-        else:
-            made["nullio"] = target["backstore"] == "nullio"
-        stores.append(made)
-        mapped.append({**lun, "index": n, "storage_object": f"/backstores/{made['plugin']}/disk{n}"})
-    config["storage_objects"], portal_group["luns"] = stores, mapped
+    stores, targets = [], []
+    luns = work["luns"] + work["idle_luns"]
+    for session in range(work["sessions"]):
+        mapped = []
+        for n in range(luns):
+            name = f"disk{n if work['multipath'] else session * luns + n}"
+            made = {**store, "name": name, "size": work["size_mb"] << 20}
+            if target["backstore"] == "fileio":
+                made |= {"plugin": "fileio", "dev": f"/var/target/{name}", "write_back": True}
+                made.pop("nullio")
+            else:
+                made["nullio"] = target["backstore"] == "nullio"
+            stores += [made] if made not in stores else []
+            mapped.append({**lun, "index": n, "storage_object": f"/backstores/{made['plugin']}/{name}"})
+        wwn = one["wwn"] + (f"-{session}" if session else "")
+        targets.append({**one, "wwn": wwn, "tpgs": [{**portal_group, "luns": mapped}]})
+    config["storage_objects"], config["targets"] = stores, targets
 
     Path("/var/target").mkdir()
     Path("/etc/rtslib-fb-target/pr").mkdir(parents=True)  # LIO's dbroot, which rtslib sets
@@ -35,7 +42,7 @@ def start(target: dict, luns: int) -> str:
     said = run(*within("target", "targetctl", "restore", str(saved)))
     if said.strip():
         raise RuntimeError(f"targetctl restore: {said.strip()}")
-    return config["targets"][0]["wwn"]
+    return [made["wwn"] for made in targets]
 
 
 def settings(iqn: str) -> dict:

@@ -17,6 +17,13 @@ GOOD = {
     "cwnd_pkts": 200,
     "cwnd_spread": 0.05,
     "threshold_pkts": 230,
+    "changes": [],
+    "events": {"loss": 0},
+    "sessions_bytes_per_s": [10e6],
+    "disks_bytes_per_s": [10e6],
+    "cross": [],
+    "random_iops": None,
+    "random_p99_us": None,
     "static": {"request_kb": 64, "queue_depth": 5, "read_ahead_kb": 640, "window_kb": 0, "pacing": True},
 }
 
@@ -26,8 +33,31 @@ def lines(*settings, cell="a", **runs):
     scenario = load("wan-100m-20ms", settings)
     made = [{"kind": "run", "key": f"{cell} {variant}", **GOOD, **changed} for variant, changed in runs.items()]
     keys = {variant: f"{cell} {variant}" for variant in runs}
-    line = {"kind": "cell", "cell": cell, "limit_bytes_per_s": scenario.limit_bytes_per_s, "runs": keys}
+    changes = [
+        {"steady_bytes_per_s": scenario.after(n + 1).limit_bytes_per_s} for n in range(len(scenario.net.changes))
+    ]
+    line = {"kind": "cell", "cell": cell, "limit_bytes_per_s": scenario.limit_bytes_per_s, "changes": changes}
+    line["runs"] = keys
     return [{"kind": "sweep", "cells": {cell: {}}}, *made, line | {"scenario": scenario.resolved()}]
+
+
+TCP = "net.cross=[{proto = 'tcp', to_s = 5}]"
+UDP = "net.cross=[{proto = 'udp', rate_mbit = 50, to_s = 5}]"
+RANDOM = {"random_iops": 10, "random_p99_us": 100}
+SLOWER = "net.changes=[{at_s = 5, rate_mbit = 50}]"
+
+
+def flow(bytes_per_s, read_bytes_per_s):
+    """What a run's figures say of a flow beside it."""
+    return {"cross": [{"proto": "tcp", "bytes_per_s": bytes_per_s, "read_bytes_per_s": read_bytes_per_s}]}
+
+
+def changed(bytes_per_s, after_s=0, resent_bytes=0):
+    """What a run's figures say of that change: the rate after it, from when on, and what was sent again."""
+    t_s = [n / 10 for n in range(201)]
+    read_bytes = [max(0, t - 5 - after_s) * bytes_per_s for t in t_s]
+    change = {"from_s": 5, "until_s": 20, "rtt_s": 0.02, "retransmitted_bytes": resent_bytes}
+    return {"progress": {"t_s": t_s, "read_bytes": read_bytes}, "changes": [change]}
 
 
 def breaks(*settings, feedback=None, oracle=None, stock=None):
@@ -65,8 +95,58 @@ def test_four_packets_may_stand_on_a_short_path():
 def test_random_loss_changes_and_sharing_lift_what_they_must():
     bad = {"settled_retransmitted_bytes": 99, "cwnd_spread": 1, "time_to_90_s": 5, "throughput_bytes_per_s": 1e6}
     assert breaks("net.loss_pct=0.1", feedback=bad) == ["oracle", "stock", "soon", "soon-oracle"]
-    assert breaks("net.changes=[{at_s = 5, rate_mbit = 50}]", feedback=bad) == ["oracle", "stock"]
-    assert breaks("net.cross=[{proto = 'tcp', to_s = 5}]", feedback=bad) == ["stock"]
+    assert breaks(SLOWER, feedback=bad | changed(5.9e6), stock=changed(5.9e6)) == ["oracle", "stock"]
+    assert breaks(TCP, feedback=bad | flow(9, 9), oracle=flow(9, 9), stock=flow(9, 9)) == ["stock"]
+
+
+@pytest.mark.parametrize(
+    ("feedback", "stock", "broken"),
+    [
+        (changed(5.9e6, 1.5, 10), changed(5.9e6, 0, 10), []),
+        (changed(5.9e6, 1.8), changed(5.9e6), ["back@5s"]),  # 30 × 20 ms + 1 s
+        (changed(5.5e6), changed(5.9e6), ["back@5s"]),
+        (changed(5.9e6, 0, 11), changed(5.9e6, 0, 10), ["drop@5s"]),
+    ],
+)
+def test_floors_of_a_change(feedback, stock, broken):
+    assert breaks(SLOWER, feedback=feedback, stock=stock) == broken
+    faster = breaks("net.changes=[{at_s = 5, loss_pct = 1}]", feedback=feedback, stock=stock)
+    assert "drop@5s" not in faster
+
+
+def disks(*rates):
+    return {"disks_bytes_per_s": rates, "sessions_bytes_per_s": rates}
+
+
+@pytest.mark.parametrize(
+    ("settings", "feedback", "others", "broken"),
+    [
+        (["workload.sessions=2"], disks(6, 4), {}, []),  # 100 / 104
+        (["workload.sessions=2"], disks(7, 3), {}, ["fair"]),
+        (["workload.luns=4"], disks(2, 1, 1, 1), {}, ["fair"]),
+        (["workload.sessions=2"], {"settled_retransmitted_bytes": 999}, {}, []),
+        (["workload.sessions=2"], {"settled_retransmitted_bytes": 1001}, {}, ["storm"]),
+        (["workload.sessions=2"], {"events": {"loss": 1}}, {}, ["storm"]),
+        ([TCP], flow(8, 8), {"oracle": flow(0, 10), "stock": flow(10, 0)}, []),
+        ([TCP], flow(8, 7.9), {"oracle": flow(0, 10), "stock": flow(10, 0)}, ["win"]),
+        ([TCP], flow(7.9, 8), {"oracle": flow(0, 10), "stock": flow(10, 0)}, ["flow"]),
+        ([UDP], {"events": {"loss": 1}}, {}, ["timeout"]),
+        (["workload.luns=2"], {}, {"alone": {"throughput_bytes_per_s": 10.4e6}}, ["alone"]),
+        (["workload.kind=random"], {"random_iops": 9}, {"stock": {"random_iops": 10}}, ["iops"]),
+        (["workload.luns=2", "workload.random_luns=1"], RANDOM, {"stock": RANDOM}, ["p99"]),
+        (["workload.luns=2", "workload.random_luns=1"], RANDOM, {"stock": RANDOM | {"random_p99_us": 101}}, []),
+    ],
+)
+def test_floors_of_sharing(settings, feedback, others, broken):
+    found = floors.look(lines(*settings, feedback=feedback, **others), "a file")
+    assert found["rows"][0]["breaks"] == broken
+
+
+def test_a_change_is_shown_beside_stock():
+    found = floors.look(lines(SLOWER, feedback=changed(5.9e6, 0, 11_000), stock=changed(1, 0, 9_000)), "a file")
+    header, line = table.grid(found["rows"])
+    assert line[header.index("back s")] == "0.00"
+    assert line[header.index("resent then kB/stock")] == "11/9"
 
 
 def test_without_an_oracle_there_is_nothing_to_be_compared_with():

@@ -26,6 +26,18 @@ CHANGES = (
     "net.changes=[{at_s = 3, rate_mbit = 20, rtt_ms = 40, loss_pct = 0.1}]",
     "net.cross=[{proto = 'udp', rate_mbit = 10, from_s = 1, to_s = 6}, {proto = 'tcp', from_s = 2, to_s = 6}]",
 )
+SESSIONS = (
+    "workload.runtime_s=6",
+    "workload.kind=direct",
+    "workload.bs_kb=512",
+    *(
+        "workload.sessions=2",
+        "workload.stagger_s=2",
+        "workload.luns=2",
+        "workload.random_luns=1",
+        "workload.idle_luns=1",
+    ),
+)
 # name: scenario, variant, settings
 RUNS = {
     "lossy": ("lossy", "feedback", LOSSY),
@@ -41,6 +53,8 @@ RUNS = {
     "random stock": ("wan-100m-20ms", "stock", RANDOM),
     "random feedback": ("wan-100m-20ms", "feedback", RANDOM),
     "changes": ("wan-100m-20ms", "feedback", CHANGES),
+    "sessions": ("wan-100m-20ms", "feedback", SESSIONS),
+    "paths": ("wan-100m-20ms", "stock", (*SHORT, "workload.sessions=2", "workload.multipath=true")),
 }
 
 
@@ -128,3 +142,34 @@ def test_random_reads_do_not_suffer(results):
 
 def test_the_path_may_change_and_be_shared(results):
     assert 0 < results["changes"]["throughput_bytes_per_s"] < 0.8 * results["plain"]["throughput_bytes_per_s"]
+
+
+def test_sessions_have_disks_of_their_own_and_idle_ones_stay_idle(results):
+    shared = results["sessions"]
+    jobs, read_bytes = shared["fio"]["jobs"], shared["series"]["progress"]["disks_bytes"]
+    assert [(job["disk"], job["session"], job["random"]) for job in jobs] == [
+        ("sda", 0, False),
+        ("sdb", 0, True),
+        ("sdd", 1, False),
+        ("sde", 1, True),
+    ]
+    assert len(shared["effective"]["at_start"]["initiator"]["disks"]) == 6
+    assert len(shared["series"]["connections"]) == 2
+    t_s = shared["series"]["progress"]["t_s"]
+    began_s = [next(t for t, n in zip(t_s, disk, strict=True) if n > 0) for disk in read_bytes]
+    assert max(began_s[:2]) < 0.5 < 2 <= min(began_s[2:])
+
+
+def test_what_a_competing_flow_gets_is_counted(results):
+    udp, tcp = results["changes"]["series"]["progress"]["cross_bytes"]
+    assert 4e6 < udp[-1] <= 6.4e6  # 10 Mbit/s for 5 s, some of it lost
+    assert tcp[-1] > 0
+
+
+def test_paths_to_a_lun_are_joined(results):
+    joined = results["paths"]
+    (job,) = joined["fio"]["jobs"]
+    assert job["disk"] == "dm-0"
+    sent = [series["bytes_sent"][-1] for series in joined["series"]["connections"].values()]
+    assert len(sent) == 2
+    assert min(sent) > 0.2 * max(sent)

@@ -61,9 +61,16 @@ def test_disks_share_what_is_in_flight():
     one, four = load("wan-1g-50ms"), load("wan-1g-50ms", ("workload.luns=4",))
     depth = oracle.model(one).static(one).queue_depth
     assert oracle.model(four).static(four).queue_depth == pytest.approx(depth / 4, abs=1)
+    paths = ("workload.sessions=4", "workload.multipath=true")
+    joined = load("wan-1g-50ms", paths)
+    static = oracle.model(joined).static(joined)
+    assert static.queue_depth == pytest.approx(depth / 4, abs=1)
+    assert static.read_ahead_kb == oracle.model(one).static(one).read_ahead_kb  # one device's
 
 
-@pytest.mark.parametrize("settings", [("net.rtt_ms=1", "net.queue_bdp=4"), ("net.rate_mbit=10000", "net.rtt_ms=300", "workload.runtime_s=4")])
+@pytest.mark.parametrize(
+    "settings", [("net.rtt_ms=1", "net.queue_bdp=4"), ("net.rate_mbit=10000", "net.rtt_ms=300", "workload.runtime_s=4")]
+)
 def test_paths_at_the_ends_have_settings_too(settings):
     scenario = load("wan-1g-50ms", settings)
     assert 1 <= oracle.model(scenario).static(scenario).queue_depth <= oracle.MAX_DEPTH

@@ -23,6 +23,23 @@ def test_a_queue_may_be_given_a_least_number_of_packets():
     assert load(NAME, ("net.queue_min_pkts=100",)).net.queue_bytes == 151_400
 
 
+def test_what_follows_a_change_is_a_path_of_its_own():
+    changes = "net.changes=[{at_s = 9, rtt_ms = 80}, {at_s = 5, rate_mbit = 25}]"
+    scenario = load(NAME, (changes,))
+    assert [change.at_s for change in scenario.net.changes] == [5, 9]
+    before, slower, longer = (scenario.after(n).net for n in range(3))
+    assert [(net.rate_mbit, net.rtt_ms) for net in (before, slower, longer)] == [(100, 20), (25, 20), (25, 80)]
+    assert {net.queue_bytes for net in (before, slower, longer)} == {125_000}  # bytes, as the running one keeps them
+    assert {net.card_mbit for net in (before, slower, longer)} == {1000}
+    assert not longer.changes
+
+
+def test_a_path_that_becomes_faster_fills_more_memory():
+    faster = ("workload.runtime_s=100", "net.changes=[{at_s = 50, rate_mbit = 2000}]")
+    with pytest.raises(LabError, match="is 13.1 GB"):
+        load(NAME, faster)
+
+
 def test_settings_override_any_key():
     scenario = load(
         NAME,
@@ -53,15 +70,24 @@ def test_settings_override_any_key():
         (("net.cross=[{proto = 'udp', to_s = 5}]",), "a udp flow needs rate_mbit"),
         (("workload.kind=sideways",), "should be 'buffered', 'direct', 'random' or 'verify'"),
         (("workload.kind=verify",), "needs target.backstore ramdisk or fileio"),
-        (("target.backstore=ramdisk",), "workload.size_mb × workload.luns must be at most"),
+        (("target.backstore=ramdisk",), "workload.size_mb × workload.luns × workload.sessions must be at most"),
         (("net.changes=[{at_s = 20}]",), "net.changes.0.at_s must be before workload.runtime_s, 20"),
         (
             ("net.cross=[{proto = 'tcp', to_s = 5}, {proto = 'tcp', from_s = 30, to_s = 40}]",),
             "net.cross.1.from_s must be before workload.runtime_s, 20",
         ),
+        (
+            ("net.changes=[{at_s = 4, rtt_ms = 1}, {at_s = 4, loss_pct = 1}]",),
+            "net.changes: two changes at_s = 4; give",
+        ),
         (("target.config=none.json",), "target.config: no such file under configs/target, 'none.json'; there are: lio"),
         (("workload.size_mb=1", "workload.bs_kb=2048"), "workload: size_mb must hold one block, bs_kb = 2048"),
         (("workload.runtime_s=1000",), "is 12.5 GB; a buffered read must be at most 12 GB"),
+        (("workload.multipath=true",), "workload: multipath needs sessions of 2 or more"),
+        (("workload.luns=64", "workload.sessions=3"), "sessions × (luns + idle_luns) must be at most 128"),
+        (("workload.random_luns=2",), "random_luns must be at most luns, 1"),
+        (("workload.kind=random", "workload.random_luns=1"), "random_luns must be at most luns, 1, and 0 but for kind"),
+        (("workload.sessions=3", "workload.stagger_s=10"), "(sessions - 1) × stagger_s must be below runtime_s, 20"),
         (("daemon.strategy=guess",), "daemon.strategy: input should be 'notify', 'linear' or 'binary'"),
         (("static.queue_depth=0",), "static.queue_depth: input should be greater than or equal to 1"),
         (("net",), "expected KEY=VALUE"),

@@ -129,7 +129,7 @@ class Guests:
     """In place of guests: counts what is run, and may fail."""
 
     def __init__(self, monkeypatch, images, share_of_limit):
-        self.ran, self.fail = [], lambda variant, n: None
+        self.ran, self.fail, self.more = [], lambda variant, n: None, {}
         self.images, self.share = images, share_of_limit
         monkeypatch.setattr(guestroot, "versions", lambda root: {})
         monkeypatch.setattr(boot, "run", self._boot)
@@ -143,7 +143,8 @@ class Guests:
     def _figures(self, record):
         static = record["plan"]["static"]["queue_depth"] or 0
         share = self.share if record["plan"]["variant"] == "feedback" else 0.9 - static / 1e4
-        return {"throughput_bytes_per_s": share * 100e6 / 8 * 1448 / 1514}
+        rate = share * 100e6 / 8 * 1448 / 1514
+        return {"throughput_bytes_per_s": rate, "throughput_last_half_bytes_per_s": 9e6} | self.more
 
     def sweep(self, load, text, output, only="*"):
         before, cells = len(self.ran), load(text)
@@ -176,6 +177,19 @@ def test_the_oracle_is_searched_where_it_is_needed(monkeypatch, load, images, tm
     guests.share = 0.98
     assert "static" not in guests.sweep(load, HEAD + CELL, tmp_path / "needless.jsonl")
     assert "static" in guests.sweep(load, HEAD + CELL + 'oracle = "always"\n', tmp_path / "always.jsonl")
+
+
+def test_a_change_has_an_oracle_of_its_own(monkeypatch, load, images, tmp_path):
+    guests, output = Guests(monkeypatch, images, 0.5), tmp_path / "results.jsonl"
+    change = {"from_s": 5, "until_s": 20, "rtt_s": 0.02}
+    rate = 50e6 / 8 * 1448 / 1514
+    guests.more = {"changes": [change], "progress": {"t_s": [5, 20], "read_bytes": [0, 15 * rate]}}
+    text = HEAD + CELL + "net.changes = [{ at_s = 5, rate_mbit = 50 }]\n"
+    assert guests.sweep(load, text, output) == ["feedback", "stock"]  # it is back, and the whole read needs none
+    assert guests.sweep(load, text.replace("= 50 }", "= 75 }"), output).count("static") > 0
+    *_, back, slow = (line["changes"] for line in sweep.read(output) if line["kind"] == "cell")
+    assert back == [{"steady_bytes_per_s": pytest.approx(rate)}]
+    assert slow == [{"steady_bytes_per_s": 9e6}]
 
 
 def test_a_killed_sweep_goes_on_where_it_was(monkeypatch, load, images, tmp_path):
