@@ -135,8 +135,7 @@ pub struct Notify {
     capacity: u64,
     /// (time in us, C) of the start's latest one and a half round trips.
     found: VecDeque<(u64, u64)>,
-    /// Successive pages with an empty queue, and with one that is too long.
-    idle_queue_trips: u32,
+    /// Successive pages with too long a queue.
     queued_trips: u32,
     last_queue_us: u64,
     cut: Option<Cut>,
@@ -173,7 +172,6 @@ impl Notify {
             request_bytes: 0,
             wanted_request_bytes: 0,
             capacity: 0,
-            idle_queue_trips: 0,
             queued_trips: 0,
             last_queue_us: 0,
             cut: None,
@@ -264,14 +262,14 @@ impl Notify {
 
     /// A queue this short may run empty.
     fn queue_low_us(&self) -> u64 {
-        self.request_us() / 2 + self.rtt_us() / 64
+        self.request_us() / 4 + self.rtt_us() / 256
     }
 
     fn enter(&mut self, phase: Phase, reason: String) {
         self.phase = phase;
         self.full_us = None;
         self.found.clear();
-        (self.idle_queue_trips, self.queued_trips, self.cut) = (0, 0, None);
+        (self.queued_trips, self.cut) = (0, None);
         self.reason = reason;
     }
 
@@ -312,7 +310,7 @@ impl Notify {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
         } else if full_trips >= SETTLE_TRIPS && self.idle(input, self.queue_us(), rate) {
             // The trains were no faster than they were asked for.
-            self.capacity += self.capacity / 4;
+            self.capacity += self.capacity / 8;
             self.full_us = None;
         } else if full_trips >= SETTLE_TRIPS && rate.is_some_and(|rate| rate > self.capacity / 8 * 7)
             || full_trips >= PATIENCE_TRIPS
@@ -325,7 +323,7 @@ impl Notify {
     fn idle(&self, input: &Input<'_>, queue_us: u64, rate: Option<u64>) -> bool {
         // Bytes asked for that are not on the path. Whole requests account for about one.
         let waiting = rate.map_or(0, |rate| self.window_bytes.saturating_sub(carried(rate, self.rtt_us())));
-        queue_us < self.queue_low_us() && 2 * waiting < 3 * self.request() && self.asked_in_full(input)
+        queue_us < self.queue_low_us() && 2 * waiting < 5 * self.request() && self.asked_in_full(input)
     }
 
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
@@ -402,7 +400,6 @@ impl Notify {
             }
         }
         if std::mem::take(&mut self.congested) {
-            self.idle_queue_trips = 0;
             self.quiet_until_us = input.now_us + RECOVERY_TRIPS * rtt_us;
             if self.window_bytes > goal {
                 self.quiet_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
@@ -429,15 +426,13 @@ impl Notify {
             self.reason = format!("a queue of {standing_us} us");
         } else if input.now_us >= self.quiet_until_us {
             if self.idle(input, longest_us, rate) {
-                self.idle_queue_trips += 1;
-                let step = if self.window_bytes < goal {
-                    (goal - self.window_bytes) / 2
+                if self.window_bytes >= goal {
+                    // The path carries more than C: its trains tell how much.
+                    self.enter(Phase::Start, format!("no queue at {} kB", self.window_bytes / 1000));
                 } else {
-                    (self.request() << self.idle_queue_trips.min(8)).min(self.window_bytes / 8)
-                };
-                self.window_bytes = (self.window_bytes + step.max(self.request())).min(self.bound());
-                self.capacity = self.capacity.max(rate.unwrap_or(0));
-                self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
+                    self.window_bytes += ((goal - self.window_bytes) / 2).max(self.request());
+                    self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
+                }
                 return;
             }
             if self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 16 * 15) {
@@ -446,9 +441,6 @@ impl Notify {
                 self.window_bytes = (self.window_bytes + self.request()).min(most.max(self.window_bytes));
                 self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
             }
-        }
-        if standing_us > self.queue_low_us() {
-            self.idle_queue_trips = 0;
         }
     }
 
