@@ -144,6 +144,8 @@ pub struct Notify {
     /// A loss was told of, and not yet answered.
     congested: bool,
     quiet_until_us: u64,
+    /// Since this read began a loss has shown that the queue holds no more than the slack.
+    shallow: bool,
     /// Since when W has been what the trains ask for.
     full_us: Option<u64>,
     /// When something came while something before it was missing.
@@ -178,6 +180,7 @@ impl Notify {
             floor_us: 0,
             congested: false,
             quiet_until_us: 0,
+            shallow: false,
             full_us: None,
             out_of_order_pkts: 0,
             hole_us: None,
@@ -195,7 +198,7 @@ impl Notify {
         self.window_bytes = self.window_for(self.capacity).max(FIRST_BYTES).min(self.bound());
         self.filled_bytes = self.window_bytes;
         self.meter.clear();
-        self.congested = false;
+        (self.congested, self.shallow) = (false, false);
         self.enter(Phase::Rest, "nothing reads".into());
     }
 
@@ -297,8 +300,8 @@ impl Notify {
         }
         let congested = std::mem::take(&mut self.congested);
         if congested {
-            let trips = if 2 * self.filled_bytes > goal { THRESHOLD_TRIPS } else { RECOVERY_TRIPS };
-            self.quiet_until_us = input.now_us + trips * self.rtt_us();
+            self.shallow |= 2 * self.filled_bytes > goal;
+            self.quiet_until_us = input.now_us + RECOVERY_TRIPS * self.rtt_us();
         }
         if self.capacity == 0 || self.filled_bytes + self.request() <= goal || changing(input) {
             return; // A loss from less is the path's own.
@@ -402,6 +405,7 @@ impl Notify {
         if std::mem::take(&mut self.congested) {
             self.quiet_until_us = input.now_us + RECOVERY_TRIPS * rtt_us;
             if self.window_bytes > goal {
+                self.shallow = true;
                 self.quiet_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
                 self.reason = format!("loss at {} kB", self.window_bytes / 1000);
                 self.capacity = self.capacity.max(rate.unwrap_or(0));
@@ -435,7 +439,7 @@ impl Notify {
                 }
                 return;
             }
-            if self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 16 * 15) {
+            if !self.shallow && self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 32 * 31) {
                 // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
                 let most = goal.saturating_add(SLACK_REQUESTS * self.request()).min(self.bound());
                 self.window_bytes = (self.window_bytes + self.request()).min(most.max(self.window_bytes));
