@@ -2,7 +2,7 @@
 //! One session under control: when its target is asked, when its strategy is, and what follows.
 //!
 //! A login starts with one question, idle or not: it tells whether the target has the page at all. From then on the
-//! target is asked only while a disk of the session reads.
+//! target is asked only while a disk of the session reads. A strategy that needs no pages never has it asked.
 
 use crate::config::Config;
 use crate::crew::{Crew, Done, Job};
@@ -36,11 +36,20 @@ pub struct World<'a> {
 pub enum Feedback {
     /// Not asked yet since the login.
     Unknown,
+    /// Never asked: the strategy does without.
+    Unneeded,
     Good,
     /// No setting moves until a good page comes.
     Trouble(String),
     /// Left alone until the next login.
     NotOffered(String),
+}
+
+impl Feedback {
+    /// What the strategy needs is there, and settings may move.
+    fn suffices(&self) -> bool {
+        matches!(self, Self::Good | Self::Unneeded)
+    }
 }
 
 /// A page with the times of its question and answer.
@@ -117,11 +126,15 @@ impl TunedSession {
         self.due_us = match self.feedback {
             _ if !self.info.logged_in || self.disks.is_empty() => u64::MAX,
             Feedback::NotOffered(_) => u64::MAX,
+            Feedback::Unknown if !world.config.strategy.needs_pages() => {
+                self.feedback = Feedback::Unneeded;
+                self.watch(world, now_us, idle_due_us)
+            }
             Feedback::Unknown => {
                 self.ask(world, now_us);
                 idle_due_us
             }
-            Feedback::Good | Feedback::Trouble(_) => self.watch(world, now_us, idle_due_us),
+            Feedback::Good | Feedback::Unneeded | Feedback::Trouble(_) => self.watch(world, now_us, idle_due_us),
         };
         self.due_us
     }
@@ -142,10 +155,10 @@ impl TunedSession {
             self.output = None;
             world.crew.dismiss(self.info.sid);
         }
-        if reading_now && now_us >= self.ask_due_us {
+        if reading_now && now_us >= self.ask_due_us && self.feedback != Feedback::Unneeded {
             self.ask(world, now_us);
         }
-        if self.feedback != Feedback::Good {
+        if !self.feedback.suffices() {
             return idle_due_us;
         }
         if self.active {
@@ -154,7 +167,8 @@ impl TunedSession {
                 self.consult(world, now_us);
             }
             let next_us = self.output.as_ref().map_or(idle_due_us, |output| output.next_us);
-            let ask_us = if self.asking.is_some() { u64::MAX } else { self.ask_due_us };
+            let asks = self.feedback == Feedback::Good && self.asking.is_none();
+            let ask_us = if asks { self.ask_due_us } else { u64::MAX };
             return next_us.min(ask_us).clamp(now_us + MIN_TICK_US, now_us + MAX_TICK_US);
         }
         if self.output.is_none() || self.fresh.is_some() {
@@ -194,7 +208,7 @@ impl TunedSession {
                 if let Some(disk) = self.disks.iter_mut().find(|disk| disk.disk.id == id) {
                     disk.frozen(world.store, kb, read_back);
                     // The page may have turned bad while the queue was frozen.
-                    if self.feedback == Feedback::Good {
+                    if self.feedback.suffices() {
                         self.apply(world);
                     }
                 }

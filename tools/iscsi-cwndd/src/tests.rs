@@ -10,6 +10,7 @@ use crate::restore::Restored;
 use crate::session::Feedback;
 use crate::store::{Error, Store};
 use crate::{restore, status};
+use cwnd_control::StrategyName;
 use lab::{Lab, logged};
 use proptest::prelude::*;
 
@@ -319,9 +320,26 @@ fn read_ahead_is_bounded_by_memory() {
 
 #[test]
 fn off_asks_nothing_and_sets_nothing() {
-    let mut lab = Lab::with(|config| config.strategy = cwnd_control::StrategyName::Off);
+    let mut lab = Lab::with(|config| config.strategy = StrategyName::Off);
     lab.run(5, &["sda"]);
     assert_eq!((lab.asked(), lab.sim.state().writes.len()), (0, 0));
+}
+
+#[test]
+fn strategies_without_feedback_ask_nothing_and_put_back() {
+    for strategy in [StrategyName::Linear, StrategyName::Binary] {
+        let mut lab = Lab::with(|config| config.strategy = strategy);
+        lab.sim.state().answer = None;
+        lab.run(5, &["sda"]);
+        assert_eq!(lab.asked(), 0);
+        assert_eq!(lab.feedback(), &Feedback::Unneeded);
+        assert_ne!(lab.knobs("sda"), STOCK);
+        lab.sim.state().session.as_mut().unwrap().login = "40001".into();
+        lab.run(10, &["sda"]);
+        assert_eq!(lab.asked(), 0);
+        lab.stop();
+        assert_eq!((lab.knobs("sda"), lab.knobs("sdb")), (STOCK, STOCK));
+    }
 }
 
 #[test]
