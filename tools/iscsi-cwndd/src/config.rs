@@ -181,7 +181,10 @@ mod tests {
     fn a_mistake_is_one_line_with_key_and_allowed_values() {
         for (text, wanted) in [
             ("idle_interval_ms = 0", "idle_interval_ms = 0: allowed 1 to 10000"),
-            ("strategy = \"x\"", "line 1, \"strategy = \\\"x\\\"\": \"x\" is not a strategy; allowed: off, notify"),
+            (
+                "strategy = \"x\"",
+                "line 1, \"strategy = \\\"x\\\"\": \"x\" is not a strategy; allowed: off, notify, linear, binary",
+            ),
             ("\non_exit = \"no\"", "unknown variant `no`, expected `restore` or `keep`"),
             ("idle = 3", "unknown field `idle`, expected one of `strategy`, `on_exit`"),
             ("[limits]\nmax_commands = \"9\"", "line 2, \"max_commands = \\\"9\\\"\": invalid type"),

@@ -126,7 +126,7 @@ impl Crew for Threads {
 mod tests {
     use super::*;
     use crate::host::sim::disk;
-    use crate::host::{Ends, Reads, Session};
+    use crate::host::{Ends, Reads, Session, Statistics};
     use cwnd_control::Received;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     use std::time::Duration;
@@ -143,7 +143,7 @@ mod tests {
             Vec::new()
         }
 
-        fn reads(&self, _: &Disk) -> io::Result<Reads> {
+        fn reads(&self, _: &Disk, _: &mut Statistics) -> io::Result<Reads> {
             Ok(Reads::default())
         }
 

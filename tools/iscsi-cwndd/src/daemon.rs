@@ -4,7 +4,7 @@
 
 use crate::config::Config;
 use crate::crew::Threads;
-use crate::host::sysfs::Sysfs;
+use crate::host::Host;
 use crate::host::uevent::Uevents;
 use crate::record::Recorder;
 use crate::status;
@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
@@ -24,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub fn run(config: Config, record: Option<&Path>) -> Result<(), Box<dyn Error>> {
+pub fn run(host: Arc<dyn Host>, config: Config, record: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         signals.add(signal);
@@ -39,11 +40,16 @@ pub fn run(config: Config, record: Option<&Path>) -> Result<(), Box<dyn Error>> 
     let listener = status::listen(&socket).map_err(|error| format!("{}: {error}", socket.display()))?;
     let uevents = Uevents::open()?;
     let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
-    if let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE) {
+    // What is there stays, and what comes once it is used: threads' stacks are mostly never.
+    let later = MlockAllFlags::MCL_FUTURE | MlockAllFlags::from_bits_retain(nix::libc::MCL_ONFAULT);
+    if let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT).and_then(|()| mlockall(later)) {
         log::info!("memory is not locked: {}", error.desc());
     }
+    // Each disk's statistics are two open files.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    }
 
-    let host = Arc::new(Sysfs::new(config.page_timeout()));
     let (crew, results) = Threads::new(host.clone(), Arc::clone(&wake));
     let mut tuner = Tuner::new(host, Box::new(crew), store, recorder, config)?;
     log::info!("running, {}", env!("CARGO_PKG_VERSION"));
@@ -53,26 +59,34 @@ pub fn run(config: Config, record: Option<&Path>) -> Result<(), Box<dyn Error>> 
         let mut fds = [signal_fd.as_fd(), wake.as_fd(), uevents.as_fd(), listener.as_fd()]
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         match ppoll(&mut fds, Some(timeout), None) {
-            Ok(_) | Err(Errno::EINTR) => {}
+            Ok(_) => {}
+            Err(Errno::EINTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        if let Some(signal) = signal_fd.read_signal()? {
-            log::info!("ending: signal {}", signal.ssi_signo);
-            break;
+        let [signalled, woken, told, asked] = fds.map(|fd| fd.any().unwrap_or(true));
+        if signalled {
+            if let Some(signal) = signal_fd.read_signal()? {
+                log::info!("ending: signal {}", signal.ssi_signo);
+                break;
+            }
         }
-        if uevents.drain() {
+        if told && uevents.drain() {
             tuner.rescan_soon(now_us()?);
         }
-        // Emptied before the results are taken: one that comes in between wakes the next poll.
-        match wake.read() {
-            Ok(_) | Err(Errno::EAGAIN) => {}
-            Err(error) => return Err(error.into()),
+        if woken {
+            // Emptied before the results are taken: one that comes in between wakes the next poll.
+            match wake.read() {
+                Ok(_) | Err(Errno::EAGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for (sid, done) in results.try_iter() {
+                tuner.done(now_us()?, sid, done);
+            }
         }
-        for (sid, done) in results.try_iter() {
-            tuner.done(now_us()?, sid, done);
+        if asked {
+            let now_us = now_us()?;
+            status::serve(&listener, || status::describe(&tuner, now_us));
         }
-        let now_us = now_us()?;
-        status::serve(&listener, || status::describe(&tuner, now_us));
     }
     tuner.shutdown()?;
     let _ = std::fs::remove_file(socket);

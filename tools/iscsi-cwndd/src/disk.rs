@@ -2,7 +2,7 @@
 //! One disk under control: what is set, what may be set, and whether it reads.
 
 use crate::crew::Job;
-use crate::host::{Disk, Host, Knob, Knobs, Reads};
+use crate::host::{Disk, Host, Knob, Knobs, Reads, Statistics};
 use crate::restore::{self, Restored};
 use crate::store::{Error, Store};
 use crate::throttle::Throttle;
@@ -29,6 +29,7 @@ pub struct TunedDisk {
     pub freezing: bool,
     /// The kernel could be told to use a greater depth at once: it has debugfs, and is not locked down.
     prompt: bool,
+    statistics: Statistics,
     reads: Option<Reads>,
     /// When a read was last seen in flight or completed.
     read_seen_us: Option<u64>,
@@ -46,6 +47,7 @@ impl TunedDisk {
             asked: Knobs::default(),
             freezing: false,
             prompt: true,
+            statistics: Statistics::default(),
             reads: None,
             read_seen_us: None,
         };
@@ -57,7 +59,7 @@ impl TunedDisk {
 
     /// Looks at the statistics; true if the disk has read since the last look, or is waiting for a read.
     pub fn look(&mut self, host: &dyn Host, now_us: u64) -> bool {
-        let Ok(reads) = host.reads(&self.disk) else {
+        let Ok(reads) = host.reads(&self.disk, &mut self.statistics) else {
             return false;
         };
         let before = self.reads.replace(reads);

@@ -3,6 +3,7 @@
 
 use cwnd_control::Received;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
@@ -72,7 +73,7 @@ impl<T> Knobs<T> {
 
 /// What makes a disk the same one: its place in sysfs (session numbers are not reused before the next boot), the
 /// target, the LUN, and the name the LUN gives itself, if it has one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DiskId {
     pub device: PathBuf,
     pub target_iqn: String,
@@ -107,6 +108,10 @@ pub struct Session {
     pub disks: Vec<Disk>,
 }
 
+/// A disk's statistics, kept open by the host that has them in files.
+#[derive(Default)]
+pub struct Statistics(Option<[File; 2]>);
+
 /// Reads of one disk, since boot and now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reads {
@@ -134,7 +139,7 @@ impl From<io::Error> for AskError {
 pub trait Host: Send + Sync {
     /// All iSCSI sessions, by number, each with its disks by LUN.
     fn sessions(&self) -> Vec<Session>;
-    fn reads(&self, disk: &Disk) -> io::Result<Reads>;
+    fn reads(&self, disk: &Disk, statistics: &mut Statistics) -> io::Result<Reads>;
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32>;
     /// For [`Knob::MaxSectorsKb`] this blocks until all that is in flight has come back.
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()>;

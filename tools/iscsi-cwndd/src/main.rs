@@ -26,6 +26,7 @@ use config::Config;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 const EXAMPLES: &str = "Examples:
   iscsi-cwndd run                              as the unit does
@@ -90,8 +91,11 @@ fn main() -> ExitCode {
 fn execute(arguments: Arguments) -> Result<(), (u8, String)> {
     let config = Config::load(arguments.config.as_deref()).map_err(|message| (USAGE, message))?;
     let failed = |error: &dyn std::fmt::Display| (FAILED, error.to_string());
+    let host = || host::sysfs::Sysfs::new("/sys", config.page_timeout());
     match arguments.command {
-        Command::Run { record } => daemon::run(config, record.as_deref()).map_err(|error| failed(&error)),
+        Command::Run { record } => {
+            daemon::run(Arc::new(host()), config, record.as_deref()).map_err(|error| failed(&error))
+        }
         Command::Status { json } => {
             let text = status::fetch(&config.status_socket()).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -112,8 +116,7 @@ fn execute(arguments: Arguments) -> Result<(), (u8, String)> {
             let boot_id = store::boot_id().map_err(|error| failed(&error))?;
             let mut store =
                 store::Store::open(&config.state_dir, &config.runtime_dir, &boot_id).map_err(|error| failed(&error))?;
-            let host = host::sysfs::Sysfs::new(config.page_timeout());
-            let restored = restore::restore_all(&host, &mut store)
+            let restored = restore::restore_all(&host(), &mut store)
                 .and_then(|restored| store.set_kept(false).map(|()| restored))
                 .map_err(|error| failed(&error))?;
             print(&format!("{} settings put back", restored.count))?;

@@ -2,7 +2,7 @@
 //! One session under control: when its target is asked, when its strategy is, and what follows.
 //!
 //! A login starts with one question, idle or not: it tells whether the target has the page at all. From then on the
-//! target is asked only while a disk of the session reads.
+//! target is asked only while a disk of the session reads. A strategy that needs no pages never has it asked.
 
 use crate::config::Config;
 use crate::crew::{Crew, Done, Job};
@@ -20,6 +20,40 @@ const RETRY_US: u64 = 1_000_000;
 const MIN_TICK_US: u64 = 100;
 const MAX_TICK_US: u64 = 10_000_000;
 
+/// How much work there may be a second, whatever the number of disks and sessions: a look at a disk takes some
+/// microseconds, a question and its two switches of threads some tens.
+const LOOK_US: u64 = 2_000;
+const FREE_DISKS: u64 = 8;
+const IDLE_LOOK_US: u64 = 2_000;
+const QUESTION_US: u64 = 4_000;
+/// Looks at a session that may come as early as the strategy wants: a start has to be watched closely.
+const FREE_LOOKS: u64 = 200;
+
+/// The least time between two looks at a session, and between two questions, so that all sessions keep within that.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pace {
+    look_us: u64,
+    idle_look_us: u64,
+    question_us: u64,
+}
+
+impl Pace {
+    pub fn new(sessions: &[TunedSession]) -> Self {
+        let watched = || sessions.iter().filter(|session| !matches!(session.feedback, Feedback::NotOffered(_)));
+        let disks = |active| watched().filter(|s| s.active == active).map(|s| s.disks.len() as u64).sum::<u64>();
+        Self {
+            look_us: LOOK_US * disks(true).saturating_sub(FREE_DISKS),
+            idle_look_us: IDLE_LOOK_US * disks(false),
+            question_us: QUESTION_US * watched().filter(|session| session.active).count() as u64,
+        }
+    }
+}
+
+/// A time at which several sessions are looked at, since each waking costs as well.
+fn together(due_us: u64, pace_us: u64) -> u64 {
+    due_us.checked_next_multiple_of((pace_us / 4).max(1)).unwrap_or(due_us)
+}
+
 /// What the daemon owns and a session uses.
 pub struct World<'a> {
     pub host: &'a dyn Host,
@@ -28,6 +62,7 @@ pub struct World<'a> {
     pub log: &'a mut Throttle,
     pub recorder: &'a mut Recorder,
     pub config: &'a Config,
+    pub pace: Pace,
     /// Of one disk, whatever the strategy wants.
     pub max_read_ahead_bytes: u64,
 }
@@ -36,11 +71,20 @@ pub struct World<'a> {
 pub enum Feedback {
     /// Not asked yet since the login.
     Unknown,
+    /// Never asked: the strategy does without.
+    Unneeded,
     Good,
     /// No setting moves until a good page comes.
     Trouble(String),
     /// Left alone until the next login.
     NotOffered(String),
+}
+
+impl Feedback {
+    /// What the strategy needs is there, and settings may move.
+    fn suffices(&self) -> bool {
+        matches!(self, Self::Good | Self::Unneeded)
+    }
 }
 
 /// A page with the times of its question and answer.
@@ -65,6 +109,8 @@ pub struct TunedSession {
     asking: Option<String>,
     asked_us: u64,
     ask_due_us: u64,
+    /// When the next look would be due had all been a pace apart.
+    paced_us: u64,
     due_us: u64,
 }
 
@@ -82,6 +128,7 @@ impl TunedSession {
             asking: None,
             asked_us: 0,
             ask_due_us: 0,
+            paced_us: 0,
             due_us: 0,
         }
     }
@@ -113,20 +160,26 @@ impl TunedSession {
         if now_us < self.due_us {
             return self.due_us;
         }
-        let idle_due_us = now_us + world.config.idle_interval_us();
+        let (paced_us, idle_us) = (world.pace.idle_look_us, world.config.idle_interval_us());
+        let idle_due_us = if paced_us > idle_us { together(now_us + paced_us, paced_us) } else { now_us + idle_us };
         self.due_us = match self.feedback {
             _ if !self.info.logged_in || self.disks.is_empty() => u64::MAX,
             Feedback::NotOffered(_) => u64::MAX,
+            Feedback::Unknown if !world.config.strategy.needs_pages() => {
+                self.feedback = Feedback::Unneeded;
+                self.watch(world, now_us, idle_due_us)
+            }
             Feedback::Unknown => {
                 self.ask(world, now_us);
                 idle_due_us
             }
-            Feedback::Good | Feedback::Trouble(_) => self.watch(world, now_us, idle_due_us),
+            Feedback::Good | Feedback::Unneeded | Feedback::Trouble(_) => self.watch(world, now_us, idle_due_us),
         };
         self.due_us
     }
 
     fn watch(&mut self, world: &mut World<'_>, now_us: u64, idle_due_us: u64) -> u64 {
+        self.paced_us = self.paced_us.max(now_us) + world.pace.look_us;
         let mut reading_now = false;
         for disk in &mut self.disks {
             reading_now |= disk.look(world.host, now_us);
@@ -142,10 +195,11 @@ impl TunedSession {
             self.output = None;
             world.crew.dismiss(self.info.sid);
         }
-        if reading_now && now_us >= self.ask_due_us {
+        self.ask_due_us = self.ask_due_us.max(self.asked_us.saturating_add(world.pace.question_us));
+        if reading_now && now_us >= self.ask_due_us && self.feedback != Feedback::Unneeded {
             self.ask(world, now_us);
         }
-        if self.feedback != Feedback::Good {
+        if !self.feedback.suffices() {
             return idle_due_us;
         }
         if self.active {
@@ -154,13 +208,21 @@ impl TunedSession {
                 self.consult(world, now_us);
             }
             let next_us = self.output.as_ref().map_or(idle_due_us, |output| output.next_us);
-            let ask_us = if self.asking.is_some() { u64::MAX } else { self.ask_due_us };
-            return next_us.min(ask_us).clamp(now_us + MIN_TICK_US, now_us + MAX_TICK_US);
+            let asks = self.feedback == Feedback::Good && self.asking.is_none();
+            let ask_us = if asks { self.ask_due_us } else { u64::MAX };
+            let due_us = next_us.min(ask_us).clamp(now_us + MIN_TICK_US, now_us + MAX_TICK_US);
+            let free_us = self.free_us(world);
+            return if free_us > due_us { together(free_us, world.pace.look_us) } else { due_us };
         }
         if self.output.is_none() || self.fresh.is_some() {
             self.consult(world, now_us);
         }
         idle_due_us
+    }
+
+    /// From when on a look keeps to the pace.
+    fn free_us(&self, world: &World<'_>) -> u64 {
+        self.paced_us.saturating_sub(FREE_LOOKS * world.pace.look_us)
     }
 
     fn ask(&mut self, world: &mut World<'_>, now_us: u64) {
@@ -188,13 +250,13 @@ impl TunedSession {
                 if !self.active {
                     world.crew.dismiss(self.info.sid);
                 }
-                self.due_us = 0;
+                self.due_us = self.due_us.min(self.free_us(world));
             }
             Done::SetMaxSectors { id, kb, read_back } => {
                 if let Some(disk) = self.disks.iter_mut().find(|disk| disk.disk.id == id) {
                     disk.frozen(world.store, kb, read_back);
                     // The page may have turned bad while the queue was frozen.
-                    if self.feedback == Feedback::Good {
+                    if self.feedback.suffices() {
                         self.apply(world);
                     }
                 }

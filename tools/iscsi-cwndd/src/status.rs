@@ -84,6 +84,7 @@ pub fn describe(tuner: &Tuner, now_us: u64) -> String {
 fn of_session(session: &TunedSession, now_us: u64, idle_after_us: u64) -> SessionStatus<'_> {
     let (feedback, trouble) = match &session.feedback {
         Feedback::Unknown => ("unknown", None),
+        Feedback::Unneeded => ("unneeded", None),
         Feedback::Good => ("good", None),
         Feedback::Trouble(trouble) => ("trouble", Some(trouble.as_str())),
         Feedback::NotOffered(why) => ("not_offered", Some(why.as_str())),

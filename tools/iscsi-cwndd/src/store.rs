@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the disks' settings were before the daemon, and what it wrote since.
 //!
-//! `originals.json` in the state folder is on disk before the first change is made. `written.json` in the runtime
-//! folder (memory) names, for each setting, the value last written and the one about to be written, so that after a
-//! crash the daemon's own doing can be told from the administrator's. Neither outlives a boot: sysfs does not either.
+//! `originals.json` in the state folder is on disk before the first change is made. `written/` in the runtime folder
+//! (memory) has a file for each disk, so that a change costs the same however many there are. It names, for each setting,
+//! the value last written and the one about to be written, so that after a crash the daemon's own doing can be told from
+//! the administrator's. Neither outlives a boot: sysfs does not either.
 
 use crate::host::{DiskId, Knob, Knobs};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -39,29 +41,31 @@ pub type Ours = Knobs<Option<[u32; 2]>>;
 
 pub struct Store {
     originals_file: PathBuf,
-    written_file: PathBuf,
+    written_dir: PathBuf,
     originals: Saved<Knobs<u32>>,
-    written: Saved<Ours>,
+    written: HashMap<DiskId, Ours>,
     _lock: Flock<File>,
 }
 
 impl Store {
     /// Loads what an earlier run left in this boot; one store at a time, whoever holds the lock.
     pub fn open(state_dir: &Path, runtime_dir: &Path, boot_id: &str) -> Result<Self, Error> {
-        for dir in [state_dir, runtime_dir] {
+        let written_dir = runtime_dir.join("written");
+        for dir in [state_dir, &written_dir] {
             fs::create_dir_all(dir).map_err(|source| io_error(dir, source))?;
         }
         let lock_file = state_dir.join("lock");
         let file = File::create(&lock_file).map_err(|source| io_error(&lock_file, source))?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| Error::Running(lock_file))?;
-        let (originals_file, written_file) = (state_dir.join("originals.json"), runtime_dir.join("written.json"));
-        Ok(Self {
-            originals: load(&originals_file, boot_id)?,
-            written: load(&written_file, boot_id)?,
-            originals_file,
-            written_file,
-            _lock: lock,
-        })
+        let originals_file = state_dir.join("originals.json");
+        let mut written = HashMap::new();
+        for entry in fs::read_dir(&written_dir).map_err(|source| io_error(&written_dir, source))?.flatten() {
+            // What was being written in a crash has a name that begins with a dot.
+            if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+                written.extend(load(&entry.path(), boot_id)?.disks);
+            }
+        }
+        Ok(Self { originals: load(&originals_file, boot_id)?, written, originals_file, written_dir, _lock: lock })
     }
 
     /// The disks with saved originals.
@@ -75,7 +79,7 @@ impl Store {
 
     /// Whether a value found in a setting may be the daemon's own; so it is where nothing is known.
     pub fn is_ours(&self, id: &DiskId, knob: Knob, value: u32) -> bool {
-        find(&self.written, id).is_none_or(|ours| ours.get(knob).is_some_and(|values| values.contains(&value)))
+        self.written.get(id).is_none_or(|ours| ours.get(knob).is_some_and(|values| values.contains(&value)))
     }
 
     pub fn kept(&self) -> bool {
@@ -93,9 +97,16 @@ impl Store {
 
     /// To be called before a value is written.
     pub fn note(&mut self, id: &DiskId, ours: Ours) -> Result<(), Error> {
-        self.written.disks.retain(|(known, _)| known != id);
-        self.written.disks.push((id.clone(), ours));
-        save(&self.written_file, &self.written, false)
+        // A depth that goes to and fro is noted once.
+        let sorted = |pair: [u32; 2]| [pair[0].min(pair[1]), pair[0].max(pair[1])];
+        let ours = Knobs::try_new(|knob| Ok::<_, Error>(ours.get(knob).map(sorted)))?;
+        if self.written.get(id) == Some(&ours) {
+            return Ok(());
+        }
+        self.written.insert(id.clone(), ours);
+        let boot_id = self.originals.boot_id.clone();
+        let saved = Saved { version: VERSION, boot_id, kept: false, disks: vec![(id.clone(), ours)] };
+        save(&self.written_file(id), &saved, false)
     }
 
     pub fn set_kept(&mut self, kept: bool) -> Result<(), Error> {
@@ -109,9 +120,18 @@ impl Store {
             return Ok(());
         }
         self.originals.disks.retain(|(known, _)| known != id);
-        self.written.disks.retain(|(known, _)| known != id);
         self.save_originals()?;
-        save(&self.written_file, &self.written, false)
+        self.written.remove(id);
+        let path = self.written_file(id);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(io_error(&path, source)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Named after the last part of the disk's place in sysfs, which no other disk has: `2:0:0:1`.
+    fn written_file(&self, id: &DiskId) -> PathBuf {
+        self.written_dir.join(id.device.file_name().unwrap_or_default())
     }
 
     fn save_originals(&self) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The daemon on a simulated host: what it must never do, whatever target, administrator or power supply do.
 
+mod cost;
 mod lab;
 
 use crate::config::OnExit;
@@ -10,6 +11,7 @@ use crate::restore::Restored;
 use crate::session::Feedback;
 use crate::store::{Error, Store};
 use crate::{restore, status};
+use cwnd_control::StrategyName;
 use lab::{Lab, logged};
 use proptest::prelude::*;
 
@@ -319,9 +321,60 @@ fn read_ahead_is_bounded_by_memory() {
 
 #[test]
 fn off_asks_nothing_and_sets_nothing() {
-    let mut lab = Lab::with(|config| config.strategy = cwnd_control::StrategyName::Off);
+    let mut lab = Lab::with(|config| config.strategy = StrategyName::Off);
     lab.run(5, &["sda"]);
     assert_eq!((lab.asked(), lab.sim.state().writes.len()), (0, 0));
+}
+
+#[test]
+fn strategies_without_feedback_ask_nothing_and_put_back() {
+    for strategy in [StrategyName::Linear, StrategyName::Binary] {
+        let mut lab = Lab::with(|config| config.strategy = strategy);
+        lab.sim.state().answer = None;
+        lab.run(5, &["sda"]);
+        assert_eq!(lab.asked(), 0);
+        assert_eq!(lab.feedback(), &Feedback::Unneeded);
+        assert_ne!(lab.knobs("sda"), STOCK);
+        lab.sim.state().session.as_mut().unwrap().login = "40001".into();
+        lab.run(10, &["sda"]);
+        assert_eq!(lab.asked(), 0);
+        lab.stop();
+        assert_eq!((lab.knobs("sda"), lab.knobs("sdb")), (STOCK, STOCK));
+    }
+}
+
+#[test]
+fn status_says_in_words_which_limit_binds() {
+    type Spoil = fn(&mut cwnd_log_page::Figures);
+    let pages: [(Spoil, &str); 3] = [
+        (|figures| figures.snd_wnd_bytes = 20_000, "advertised window"),
+        (|figures| figures.sndbuf_bytes = 20_000, "send buffer"),
+        (|figures| figures.snd_cwnd_pkts = 10, "cwnd"),
+    ];
+    let shown = |lab: &mut Lab| {
+        let now_us = lab.now_us;
+        status::show(&serde_json::from_str(&status::describe(lab.tuner(), now_us)).unwrap())
+    };
+    for (spoil, limit) in pages {
+        let mut lab = Lab::new();
+        let mut page = page();
+        let figures = &mut page.connections[0].figures;
+        (figures.snd_wnd_bytes, figures.sndbuf_bytes, figures.snd_cwnd_pkts) = (1 << 30, 1 << 30, 1 << 20);
+        spoil(figures);
+        lab.sim.state().answer = Some(page.encode());
+        lab.run(2, &["sda"]);
+        let reading = shown(&mut lab);
+        assert!(reading.contains(&format!(" KiB, limited by {limit}\n")), "{reading}");
+        lab.run(2, &[]);
+        let idle = shown(&mut lab);
+        assert!(idle.contains(" KiB, limited by application\n"), "{idle}");
+    }
+    let mut lab = Lab::with(|config| config.strategy = StrategyName::Binary);
+    lab.sim.state().reads.get_mut("sda").unwrap().in_flight = 32;
+    lab.run(1, &["sda"]);
+    let found = shown(&mut lab);
+    assert!(found.contains("strategy binary, 1 sessions"), "{found}");
+    assert!(found.contains("phase found, window 256 KiB, limited by link\n"), "what comes is the same: {found}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::disk::TunedDisk;
 use crate::host::{Host, Session};
 use crate::record::Recorder;
 use crate::restore;
-use crate::session::{TunedSession, World};
+use crate::session::{Pace, TunedSession, World};
 use crate::store::{Error, Store};
 use crate::throttle::Throttle;
 use cwnd_control::Strategy;
@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// From a uevent to the look at sysfs: the rest of a login's uevents come meanwhile.
 const SETTLE_US: u64 = 20_000;
+/// Least time between two looks at sysfs, for each disk found: it is some dozens of small files. Uevents come at once.
+const RESCAN_US: u64 = 100_000;
 /// The part of available memory that read-ahead may take: all disks reading, an eighth.
 const READ_AHEAD_SHARE: u64 = 8;
 
@@ -30,6 +32,7 @@ pub struct Tuner {
     log: Throttle,
     recorder: Recorder,
     rescan_due_us: u64,
+    pace: Pace,
     max_read_ahead_bytes: u64,
 }
 
@@ -43,6 +46,7 @@ macro_rules! world {
             log: &mut $tuner.log,
             recorder: &mut $tuner.recorder,
             config: &$tuner.config,
+            pace: $tuner.pace,
             max_read_ahead_bytes: $tuner.max_read_ahead_bytes,
         }
     };
@@ -72,6 +76,7 @@ impl Tuner {
             log,
             recorder,
             rescan_due_us: 0,
+            pace: Pace::default(),
             max_read_ahead_bytes: u64::MAX,
         })
     }
@@ -80,9 +85,10 @@ impl Tuner {
     pub fn step(&mut self, now_us: u64) -> u64 {
         self.log.at(now_us);
         if now_us >= self.rescan_due_us {
-            self.rescan();
-            self.rescan_due_us = now_us + self.config.rescan_us();
+            let disks = self.rescan();
+            self.rescan_due_us = now_us + self.config.rescan_us().max(RESCAN_US * disks);
         }
+        self.pace = Pace::new(&self.sessions);
         let mut due_us = self.rescan_due_us;
         for session in &mut self.sessions {
             due_us = due_us.min(session.step(&mut world!(self), now_us));
@@ -110,7 +116,8 @@ impl Tuner {
         }
     }
 
-    fn rescan(&mut self) {
+    /// Returns how many disks there are.
+    fn rescan(&mut self) -> u64 {
         let found = self.host.sessions();
         self.sessions.retain(|session| {
             let stays = found.iter().any(|info| info.sid == session.info.sid);
@@ -127,10 +134,11 @@ impl Tuner {
                 None => self.add(info),
             }
         }
-        let disks = self.sessions.iter().map(|session| session.disks.len() as u64).sum::<u64>().max(1);
+        let disks = self.sessions.iter().map(|session| session.disks.len() as u64).sum::<u64>();
         // A power of two, so that it does not follow every breath of the page cache.
-        let share_bytes = self.host.available_bytes() / READ_AHEAD_SHARE / disks;
+        let share_bytes = self.host.available_bytes() / READ_AHEAD_SHARE / disks.max(1);
         self.max_read_ahead_bytes = 1 << share_bytes.max(1).ilog2();
+        disks
     }
 
     fn add(&mut self, info: Session) {

@@ -21,6 +21,8 @@ SHORT = ("workload.runtime_s=5",)
 LOSSY = (*SHORT, "net.loss_pct=0.2")
 LOSS_PCT = (0.05, 1, 5, 12)
 RANDOM = (*SHORT, "workload.kind=random", "workload.bs_kb=4", "workload.iodepth=16")
+OFF = ("target.tpg_attributes.cwnd_feedback=0",)
+SEARCHES = ("linear", "binary")
 CHANGES = (
     "workload.runtime_s=8",
     "net.changes=[{at_s = 3, rate_mbit = 20, rtt_ms = 40, loss_pct = 0.1}]",
@@ -48,7 +50,9 @@ RUNS = {
     "ecn off": ("wan-100m-20ms", "static", (*SHORT, "net.aqm=fq_codel")),
     "verify": ("verify", "feedback", ()),
     "plain": ("wan-100m-20ms", "feedback", SHORT),
-    "attribute off": ("wan-100m-20ms", "feedback", (*SHORT, "target.tpg_attributes.cwnd_feedback=0")),
+    "attribute off": ("wan-100m-20ms", "feedback", (*SHORT, *OFF)),
+    "far stock": ("wan-1g-50ms", "stock", (*SHORT, *OFF)),
+    **{f"far {name}": ("wan-1g-50ms", "feedback", (*SHORT, *OFF, f"daemon.strategy={name}")) for name in SEARCHES},
     "two disks": ("wan-100m-20ms", "feedback", (*SHORT, "workload.luns=2")),
     "random stock": ("wan-100m-20ms", "stock", RANDOM),
     "random feedback": ("wan-100m-20ms", "feedback", RANDOM),
@@ -116,6 +120,14 @@ def test_the_daemon_puts_everything_back(results):
 def test_with_the_attribute_off_nothing_is_changed(results):
     effective = results["attribute off"]["effective"]
     assert effective["at_end"]["initiator"] == effective["before_daemon"]["initiator"]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_search_needs_no_feedback(results, search):
+    found, stock = results[f"far {search}"], results["far stock"]
+    assert found["throughput_bytes_per_s"] > 3 * stock["throughput_bytes_per_s"]
+    assert not any("page" in line for line in found["series"]["settings"])
+    assert found["effective"]["restored"]["initiator"] == found["effective"]["before_daemon"]["initiator"]
 
 
 def test_the_page_and_its_command_are_listed_as_the_standard_wants(results):

@@ -13,8 +13,11 @@
 
 mod notify;
 mod rate;
+mod readers;
+mod search;
 
 pub use notify::Notify;
+pub use search::{Method, Search};
 
 /// What the log page said of the session's connection. Field meanings: `docs/log-page.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,10 +146,18 @@ pub trait Strategy: Send {
 pub enum StrategyName {
     Off,
     Notify,
+    Linear,
+    Binary,
 }
 
 impl StrategyName {
-    pub const ALL: [(&'static str, Self); 2] = [("off", Self::Off), ("notify", Self::Notify)];
+    pub const ALL: [(&'static str, Self); 4] =
+        [("off", Self::Off), ("notify", Self::Notify), ("linear", Self::Linear), ("binary", Self::Binary)];
+
+    /// Without pages it does nothing good.
+    pub fn needs_pages(self) -> bool {
+        self == Self::Notify
+    }
 }
 
 impl std::str::FromStr for StrategyName {
@@ -165,5 +176,7 @@ pub fn strategy(name: StrategyName, limits: Limits) -> Option<Box<dyn Strategy>>
     match name {
         StrategyName::Off => None,
         StrategyName::Notify => Some(Box::new(Notify::new(limits))),
+        StrategyName::Linear => Some(Box::new(Search::new(Method::Linear, limits))),
+        StrategyName::Binary => Some(Box::new(Search::new(Method::Binary, limits))),
     }
 }

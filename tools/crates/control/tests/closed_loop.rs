@@ -17,6 +17,13 @@ struct Path {
     queue_bdp: f64,
 }
 
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (mbit, ms) = (self.rate * 8e-6, self.rtt_us / 1000);
+        write!(f, "{mbit:5.0} Mbit/s RTT {ms:3} ms queue {:.2} BDP", self.queue_bdp)
+    }
+}
+
 #[derive(Default)]
 struct Run {
     /// Delivered in the whole run and in its last half, in bytes.
@@ -29,8 +36,8 @@ struct Run {
 
 impl Path {
     /// Bytes per second over the whole run, as a share of the rate.
-    fn run(self, seconds: f64) -> Run {
-        let mut law = strategy(StrategyName::Notify, Limits::default()).expect("a strategy");
+    fn run(self, name: StrategyName, seconds: f64) -> Run {
+        let mut law = strategy(name, Limits::default()).expect("a strategy");
         let per_step = self.rate * STEP_US as f64 / 1e6;
         let bdp = self.rate * self.rtt_us as f64 / 1e6;
         let queue_limit = (bdp * self.queue_bdp).max(20.0 * MSS);
@@ -137,7 +144,7 @@ impl Path {
                 next_tick = set.next_us;
                 request = f64::from(set.request_bytes); // without a drain: that is the lab's
             }
-            if page.is_none() && now >= next_page {
+            if page.is_none() && now >= next_page && name.needs_pages() {
                 page = Some(now + self.rtt_us + (queue / self.rate * 1e6) as u64);
                 next_page = now + set.page_us;
             }
@@ -170,12 +177,9 @@ fn paths() -> impl Iterator<Item = Path> {
 fn fills_every_path_and_then_loses_under_a_ten_thousandth() {
     let mut bad = Vec::new();
     for path in paths() {
-        let run = path.run(30.0);
+        let run = path.run(StrategyName::Notify, 30.0);
         let line = format!(
-            "{:5.0} Mbit/s RTT {:3} ms queue {:.2} BDP: {:.3} of the rate, last half {:.3}, lost {:.0} kB, in the last half {:.0} kB",
-            path.rate * 8e-6,
-            path.rtt_us / 1000,
-            path.queue_bdp,
+            "{path}: {:.3} of the rate, last half {:.3}, lost {:.0} kB, in the last half {:.0} kB",
             run.share(path),
             run.last_half_share(path),
             run.lost / 1e3,
@@ -184,6 +188,24 @@ fn fills_every_path_and_then_loses_under_a_ten_thousandth() {
         println!("{line}");
         if run.last_half_share(path) < 0.95 || run.lost_last_half > 1e-4 * run.last_half {
             bad.push(line);
+        }
+    }
+    assert!(bad.is_empty(), "\n{}", bad.join("\n"));
+}
+
+/// A step of the linear search takes some round trips, and brings 256 KiB.
+#[test]
+fn searches_find_the_path_by_throughput_alone() {
+    let mut bad = Vec::new();
+    for path in paths().filter(|path| path.queue_bdp == 0.25) {
+        let long = path.rate * path.rtt_us as f64 > 3e12;
+        let names = [StrategyName::Binary, StrategyName::Linear];
+        for name in names.into_iter().take(if long { 1 } else { 2 }) {
+            let share = path.run(name, 40.0).last_half_share(path);
+            println!("{name:?} {path}: {share:.3}");
+            if share < 0.95 {
+                bad.push(format!("{name:?} {path}: {share:.3}"));
+            }
         }
     }
     assert!(bad.is_empty(), "\n{}", bad.join("\n"));

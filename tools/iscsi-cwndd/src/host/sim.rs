@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A simulated initiator with one session: disks, their settings and statistics, and a target that answers as told.
 
-use super::{AskError, Disk, DiskId, Ends, Host, Knob, Knobs, Reads, Session};
+use super::{AskError, Disk, DiskId, Ends, Host, Knob, Knobs, Reads, Session, Statistics};
 use crate::crew::{Crew, Done, Job};
 use cwnd_control::Received;
 use cwnd_log_page::{CaState, Connection, Figures, MIN_RTT_NOT_SET, Page, SSTHRESH_NOT_SET};
@@ -129,7 +129,7 @@ impl Host for Sim {
         self.state().session.iter().cloned().collect()
     }
 
-    fn reads(&self, disk: &Disk) -> io::Result<Reads> {
+    fn reads(&self, disk: &Disk, _: &mut Statistics) -> io::Result<Reads> {
         self.state().reads.get(&disk.name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 

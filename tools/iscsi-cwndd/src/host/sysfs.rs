@@ -5,12 +5,13 @@
 //! freezes the queue.
 
 use super::sock_diag::SockDiag;
-use super::{AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, scsi};
+use super::{AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, Statistics, scsi};
 use cwnd_control::Received;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::linux::fs::MetadataExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,9 +22,9 @@ pub struct Sysfs {
 }
 
 impl Sysfs {
-    /// `timeout`: after which the kernel gives a question up, and resets the connection for it.
-    pub fn new(timeout: Duration) -> Self {
-        Self { root: PathBuf::from("/sys"), timeout, sock_diag: SockDiag::open() }
+    /// `root`: where sysfs is. `timeout`: after which the kernel gives a question up, and resets the connection for it.
+    pub fn new(root: &str, timeout: Duration) -> Self {
+        Self { root: root.into(), timeout, sock_diag: SockDiag::open() }
     }
 
     fn session(&self, class_dir: &Path) -> Option<Session> {
@@ -82,15 +83,15 @@ impl Host for Sysfs {
         sessions
     }
 
-    fn reads(&self, disk: &Disk) -> io::Result<Reads> {
-        let block = block_dir(disk);
-        let stat = read(&block.join("stat"))?;
-        let mut fields = stat.split_whitespace().map(str::parse::<u64>);
-        let mut field = |index| fields.nth(index).and_then(Result::ok).ok_or(io::ErrorKind::InvalidData);
-        let (ios, sectors) = (field(0)?, field(1)?);
-        let in_flight = read(&block.join("inflight"))?;
-        let reads = in_flight.split_whitespace().next().and_then(|reads| reads.parse().ok());
-        Ok(Reads { ios, bytes: sectors.wrapping_mul(512), in_flight: reads.ok_or(io::ErrorKind::InvalidData)? })
+    fn reads(&self, disk: &Disk, statistics: &mut Statistics) -> io::Result<Reads> {
+        let open = |name| File::open(block_dir(disk).join(name));
+        // Not kept after an error.
+        let files = statistics.0.take().map_or_else(|| Ok::<_, io::Error>([open("stat")?, open("inflight")?]), Ok)?;
+        let [ios, _, sectors, _, _, _, _, _, in_flight] = leading_numbers(&files[0])?;
+        // Writes are counted in; who has none in flight need not be asked how many of them are reads.
+        let in_flight = if in_flight > 0 { leading_numbers::<1>(&files[1])?[0] } else { 0 };
+        statistics.0 = Some(files);
+        Ok(Reads { ios, bytes: sectors.wrapping_mul(512), in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX) })
     }
 
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32> {
@@ -164,6 +165,19 @@ fn file_name(path: &Path) -> Option<String> {
 
 fn read(path: &Path) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.trim_end().to_owned())
+}
+
+/// The first numbers of a file of them.
+fn leading_numbers<const N: usize>(file: &File) -> io::Result<[u64; N]> {
+    let mut text = [0; 256];
+    let length = file.read_at(&mut text, 0)?;
+    let mut words = text[..length].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let mut numbers = [0; N];
+    for number in &mut numbers {
+        let word = words.next().and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+        *number = word.ok_or(io::ErrorKind::InvalidData)?;
+    }
+    Ok(numbers)
 }
 
 fn number<T: std::str::FromStr>(path: &Path) -> io::Result<T> {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The disks' readers: a window counts bytes, and a disk may be read in pieces smaller than the request size.
+
+use crate::DiskState;
+
+/// Reads over which a disk's mean request is taken.
+const MEAN_READS: u64 = 16;
+/// Least depth for a disk whose requests are small: open-iscsi's default. What it costs in bytes is little.
+const SMALL_DEPTH: u64 = 32;
+
+/// One disk's latest requests.
+#[derive(Clone, Copy, Debug)]
+struct Reader {
+    bytes: u64,
+    ios: u64,
+    mean_bytes: u64,
+}
+
+impl Reader {
+    fn new(disk: &DiskState) -> Self {
+        Self { bytes: disk.read_bytes, ios: disk.read_ios, mean_bytes: 0 }
+    }
+
+    fn look(&mut self, disk: &DiskState) {
+        let (Some(bytes), Some(ios)) = (disk.read_bytes.checked_sub(self.bytes), disk.read_ios.checked_sub(self.ios))
+        else {
+            *self = Self::new(disk);
+            return;
+        };
+        if ios >= MEAN_READS {
+            *self = Self { mean_bytes: bytes / ios, ..Self::new(disk) };
+        }
+    }
+
+    /// Bytes that one command of this disk asks for.
+    fn command_bytes(&self, request_bytes: u64) -> u64 {
+        if self.mean_bytes == 0 { request_bytes } else { self.mean_bytes.clamp(512, request_bytes.max(512)) }
+    }
+}
+
+/// By the input's order of disks.
+#[derive(Debug, Default)]
+pub struct Readers(Vec<Reader>);
+
+impl Readers {
+    pub fn look(&mut self, disks: &[DiskState]) {
+        if self.0.len() != disks.len() {
+            self.0 = disks.iter().map(Reader::new).collect();
+        }
+        for (reader, disk) in self.0.iter_mut().zip(disks) {
+            reader.look(disk);
+        }
+    }
+
+    /// The means were of requests of another size.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Bytes in flight.
+    pub fn asked_bytes(&self, disks: &[DiskState]) -> u64 {
+        let of = |(d, r): (&DiskState, &Reader)| u64::from(d.in_flight) * r.command_bytes(d.request_bytes.into());
+        disks.iter().zip(&self.0).map(of).fold(0, u64::saturating_add)
+    }
+
+    /// The window as depths, an equal share for each disk that reads.
+    pub fn depths(&self, window_bytes: u64, request_bytes: u32, max_commands: u32, disks: &[DiskState]) -> Vec<u32> {
+        let reading = disks.iter().filter(|d| d.reading).count().max(1) as u64;
+        let request = u64::from(request_bytes);
+        let depth = |(i, disk): (usize, &DiskState)| {
+            let command_bytes = self.0.get(i).map_or(request, |r| r.command_bytes(request));
+            let least = if command_bytes < request / 2 { SMALL_DEPTH } else { 1 };
+            let commands = window_bytes.div_ceil(command_bytes).div_ceil(reading).max(least);
+            commands.clamp(1, disk.max_depth.clamp(1, max_commands).into()) as u32
+        };
+        disks.iter().enumerate().map(depth).collect()
+    }
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the daemon costs, in real time: its whole loop, its threads, and its reads and writes of files, on a copy of
+//! sysfs in memory with 100 sessions of 4 disks. Only SG_IO is left out: a page is slept for.
+//!
+//! `cargo test --release -p iscsi-cwndd cost -- --ignored --nocapture`
+
+use crate::config::Config;
+use crate::daemon;
+use crate::host::sim::page;
+use crate::host::sysfs::Sysfs;
+use crate::host::{AskError, Disk, Ends, Host, Knob, Reads, Session, Statistics};
+use cwnd_control::Received;
+use nix::sys::pthread::{pthread_kill, pthread_self};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::signal::Signal;
+use nix::sys::time::TimeValLike;
+use std::fs::{self, File};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SESSIONS: usize = 100;
+const LUNS: usize = 4;
+const STEP: Duration = Duration::from_millis(20);
+const RTT_US: u64 = 20_000;
+/// Of each session's path, bytes per second.
+const RATE: u64 = 12_500_000;
+const SETTLE_S: u64 = 10;
+const MEASURE_S: u64 = 20;
+const MOST_READING: f64 = 0.02;
+const MOST_IDLE: f64 = 0.002;
+const MOST_KB: u64 = 16 << 10;
+
+/// A disk's files.
+struct Fake {
+    queue_depth: File,
+    max_sectors_kb: File,
+    stat: File,
+    inflight: File,
+}
+
+/// The copy of sysfs, and the paths behind its disks.
+struct Tree {
+    sysfs: Sysfs,
+    disks: Vec<[Fake; LUNS]>,
+    _connections: (TcpListener, Vec<TcpStream>),
+    /// The initiator's, of each session.
+    ports: Vec<u16>,
+    reading: AtomicBool,
+    /// Of each session, as its target would say them.
+    srtt_us: Vec<AtomicU64>,
+    sent_bytes: Vec<AtomicU64>,
+    pages: AtomicU64,
+}
+
+impl Tree {
+    fn new(root: &Path) -> Self {
+        let put = |path: PathBuf, text: &str| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            File::options().read(true).write(true).open(path).unwrap()
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let portal = listener.local_addr().unwrap();
+        let (mut streams, mut ports) = (Vec::new(), Vec::new());
+        let disks = (0..SESSIONS).map(|n| {
+            let session = root.join(format!("class/iscsi_session/session{n}"));
+            put(session.join("targetname"), "iqn.2026-11.lab.example:t\n");
+            put(session.join("state"), "LOGGED_IN\n");
+            let stream = TcpStream::connect(portal).unwrap();
+            let port = |end: SocketAddr| format!("{}\n", end.port());
+            let connection = root.join(format!("class/iscsi_connection/connection{n}:0"));
+            put(connection.join("address"), "127.0.0.1\n");
+            put(connection.join("port"), &port(portal));
+            put(connection.join("local_port"), &port(stream.local_addr().unwrap()));
+            put(session.join(format!("iscsi_host/host{n}/ipaddress")), "127.0.0.1\n");
+            ports.push(stream.local_addr().unwrap().port());
+            streams.push(stream);
+            put(root.join(format!("class/scsi_host/host{n}/can_queue")), "128\n");
+            std::array::from_fn(|lun| {
+                let device = session.join(format!("device/target{n}:0:0/{n}:0:0:{lun}"));
+                let name = format!("sd{}", LUNS * n + lun);
+                let block = device.join("block").join(&name);
+                put(block.join("queue/max_hw_sectors_kb"), "32767\n");
+                put(block.join("bdi/read_ahead_kb"), "128\n");
+                put(block.join("dev"), "8:0\n");
+                put(root.join("kernel/debug/block").join(&name).join("state"), "");
+                Fake {
+                    queue_depth: put(device.join("queue_depth"), "32\n"),
+                    max_sectors_kb: put(block.join("queue/max_sectors_kb"), "1280\n"),
+                    stat: put(block.join("stat"), ""),
+                    inflight: put(block.join("inflight"), ""),
+                }
+            })
+        });
+        let disks = disks.collect();
+        let zeros = || (0..SESSIONS).map(|_| AtomicU64::new(0)).collect();
+        let tree = Self {
+            disks,
+            _connections: (listener, streams),
+            ports,
+            sysfs: Sysfs::new(root.to_str().unwrap(), Duration::from_secs(30)),
+            reading: AtomicBool::new(false),
+            srtt_us: zeros(),
+            sent_bytes: zeros(),
+            pages: AtomicU64::new(0),
+        };
+        tree.pass(Duration::ZERO);
+        tree
+    }
+
+    /// Each session's path carries what is asked for, as the settings in force let it.
+    fn pass(&self, span: Duration) {
+        let number = |file: &File| {
+            let mut text = [0; 16];
+            let length = file.read_at(&mut text, 0).unwrap();
+            // Just being written, it is empty.
+            std::str::from_utf8(&text[..length]).unwrap().trim().parse::<u64>().unwrap_or(1)
+        };
+        for (n, disks) in self.disks.iter().enumerate() {
+            let asked = disks.each_ref().map(|disk| {
+                let depth = number(&disk.queue_depth);
+                (depth, depth * number(&disk.max_sectors_kb) * 1024)
+            });
+            let reading = self.reading.load(Relaxed);
+            let window = if reading { asked.iter().map(|asked| asked.1).sum::<u64>() } else { 0 };
+            self.srtt_us[n].store((window * 1_000_000 / RATE).max(RTT_US), Relaxed);
+            let rate = (window * 1_000_000 / RTT_US).min(RATE);
+            let done = rate * u64::try_from(span.as_micros()).unwrap() / 1_000_000;
+            let sent = self.sent_bytes[n].fetch_add(done, Relaxed) + done;
+            for (disk, (depth, bytes)) in disks.iter().zip(asked) {
+                let sectors = sent / LUNS as u64 / 512;
+                let ios = sectors * 512 / (bytes / depth);
+                let reads = if done > 0 { depth } else { 0 };
+                let stat = format!("{ios:8} 0 {sectors:8} 0 0 0 0 0 {reads:8} 0 0 0 0 0 0 0 0\n");
+                disk.stat.write_all_at(stat.as_bytes(), 0).unwrap();
+                disk.inflight.write_all_at(format!("{reads:8} {:8}\n", 0).as_bytes(), 0).unwrap();
+            }
+        }
+    }
+}
+
+impl Host for Tree {
+    fn sessions(&self) -> Vec<Session> {
+        self.sysfs.sessions()
+    }
+
+    fn reads(&self, disk: &Disk, statistics: &mut Statistics) -> io::Result<Reads> {
+        self.sysfs.reads(disk, statistics)
+    }
+
+    fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32> {
+        self.sysfs.get(disk, knob)
+    }
+
+    fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()> {
+        self.sysfs.set(disk, knob, value)
+    }
+
+    fn run_queue(&self, disk: &Disk) -> io::Result<()> {
+        self.sysfs.run_queue(disk)
+    }
+
+    fn received(&self, ends: Ends) -> io::Result<Received> {
+        let n = self.ports.iter().position(|&port| port == ends.local.port()).unwrap();
+        let bytes = self.sent_bytes[n].load(Relaxed);
+        self.sysfs.received(ends).map(|received| Received { bytes, ..received })
+    }
+
+    fn available_bytes(&self) -> u64 {
+        self.sysfs.available_bytes()
+    }
+
+    fn ask(&self, disk: &Disk) -> Result<Vec<u8>, AskError> {
+        let n = disk.name[2..].parse::<usize>().unwrap() / LUNS;
+        let srtt_us = self.srtt_us[n].load(Relaxed);
+        thread::sleep(Duration::from_micros(srtt_us));
+        self.pages.fetch_add(1, Relaxed);
+        let mut page = page();
+        let figures = &mut page.connections[0].figures;
+        (figures.srtt_us, figures.min_rtt_us) = (u32::try_from(srtt_us).unwrap(), u32::try_from(RTT_US).unwrap());
+        figures.snd_cwnd_pkts = 400;
+        figures.delivery_rate_bytes_per_s = RATE;
+        figures.bytes_sent = self.sent_bytes[n].load(Relaxed);
+        Ok(page.encode())
+    }
+}
+
+/// CPU time of `who` so far, user and system.
+fn cpu_us(who: UsageWho) -> i64 {
+    let usage = getrusage(who).unwrap();
+    (usage.user_time() + usage.system_time()).num_microseconds()
+}
+
+fn resident_kb() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// The daemon's share of a core while the paths carry on for some seconds; this thread's own work is left out.
+fn share(tree: &Tree, seconds: u64) -> f64 {
+    let daemons_us = || cpu_us(UsageWho::RUSAGE_SELF) - cpu_us(UsageWho::RUSAGE_THREAD);
+    let (begin, before_us, mut last) = (Instant::now(), daemons_us(), Instant::now());
+    while begin.elapsed() < Duration::from_secs(seconds) {
+        thread::sleep(STEP);
+        tree.pass(last.elapsed());
+        last = Instant::now();
+    }
+    (daemons_us() - before_us) as f64 / begin.elapsed().as_micros() as f64
+}
+
+#[test]
+#[ignore = "takes a minute, and wants a machine that is not busy"]
+fn cost_of_100_sessions_of_4_disks() {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let tree = Arc::new(Tree::new(&dir.path().canonicalize().unwrap().join("sys")));
+    let mut config = Config::default();
+    (config.state_dir, config.runtime_dir) = (dir.path().join("state"), dir.path().join("run"));
+    let host: Arc<dyn Host> = tree.clone();
+    let me = Arc::new(Mutex::new(None));
+    let its = Arc::clone(&me);
+    let run = move || {
+        *its.lock().unwrap() = Some(pthread_self());
+        daemon::run(host, config, None).map_err(|error| error.to_string())
+    };
+    let daemon = thread::Builder::new().name("iscsi-cwndd".into()).spawn(run).unwrap();
+    share(&tree, SETTLE_S);
+    let idle = share(&tree, SETTLE_S);
+    tree.reading.store(true, Relaxed);
+    let starting = share(&tree, 2 * SETTLE_S);
+    let pages = tree.pages.load(Relaxed);
+    let reading = share(&tree, MEASURE_S);
+    let pages = (tree.pages.load(Relaxed) - pages) as f64 / (MEASURE_S as f64 * SESSIONS as f64);
+    let kb = resident_kb();
+    pthread_kill(me.lock().unwrap().unwrap(), Signal::SIGTERM).unwrap();
+    daemon.join().unwrap().unwrap();
+    println!(
+        "{SESSIONS} sessions of {LUNS} disks: idle {:.2} % of a core, starting {:.2} %, reading {:.2} % with {pages:.1} pages/s \
+         a session, {kb} KiB resident",
+        100.0 * idle,
+        100.0 * starting,
+        100.0 * reading,
+    );
+    assert!(idle <= MOST_IDLE && reading <= MOST_READING && kb <= MOST_KB);
+}
