@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from cwndlab import boot, engine, floors, images, oracle, overhead, runs, sweep
+from cwndlab import boot, conformance, engine, floors, images, oracle, overhead, runs, sweep
 from cwndlab import demo as demonstration
 from cwndlab import table as tables
 from cwndlab.paths import SCENARIOS, TESTS, LabError
@@ -118,6 +118,23 @@ def measure_overhead(rounds: int) -> None:
     """What the patches cost an unwatched read, in wall time; wants an idle machine."""
     uml = engine.choose("uml")
     overhead.run(images.build(report, uml, patched=False), images.build(report, uml), rounds)
+
+
+@cli.command(name="conformance")
+@click.option("--tests", default=conformance.ALL, show_default=True, metavar="PATTERN", help="Tests whose names match.")
+@ENGINE
+@ONE_MACHINE
+def compare_conformance(tests: str, engine_name: str, one_machine: bool) -> None:
+    """Run libiscsi's conformance tests on both kernels; exit 1 if a verdict differs.
+
+    \b
+    Examples:
+      cwndlab conformance
+      cwndlab conformance --tests 'SCSI.Read1*'
+    """
+    chosen = engine.choose(engine_name, one_machine)
+    kernels = (images.build(report, chosen, patched=patched) for patched in (False, True))
+    sys.exit(bool(conformance.run(*kernels, tests)))
 
 
 @cli.command(context_settings={"ignore_unknown_options": True})

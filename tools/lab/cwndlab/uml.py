@@ -62,6 +62,7 @@ class Uml:
         """
         start_ns = round(datetime.fromisoformat(f"{START}T00:00+00:00").timestamp()) * 10**9
         virtual_time = not (plan["shell"] or plan["unlimited"])
+        travel = "time-travel" if plan["spins"] else "time-travel=inf-cpu"
         return [
             Machine(
                 [
@@ -82,7 +83,7 @@ class Uml:
                     "con=null",
                     "con0=fd:0,fd:1",
                     f"seed={plan['scenario']['net']['seed']}",
-                    *(["time-travel=inf-cpu", f"time-travel-start={start_ns}"] if virtual_time else []),
+                    *([travel, f"time-travel-start={start_ns}"] if virtual_time else []),
                     *(["quiet"] if plan["shell"] else []),
                 ]
             )
