@@ -17,6 +17,7 @@ import far
 import initiator
 import measure
 import net
+import sense
 
 DAEMON = "/tools/iscsi-cwndd"
 DAEMON_SETTLES_S = 1.0
@@ -133,7 +134,7 @@ def run(plan: dict, there: Any, iqns: list[str]) -> dict:
     return result
 
 
-TASKS = {"read": run, "conformance": conformance.run}
+TASKS = {"read": run, "conformance": conformance.run, "sense": sense.run}
 
 
 def power_off() -> None:

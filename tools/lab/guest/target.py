@@ -45,9 +45,13 @@ def start(target: dict, work: dict) -> list[str]:
     return [made["wwn"] for made in targets]
 
 
+def tpg(iqn: str) -> Path:
+    return CONFIGFS / "iscsi" / iqn / "tpgt_1"
+
+
 def settings(iqn: str) -> dict:
     """The portal group's attributes and parameters as the kernel has them."""
-    group = CONFIGFS / "iscsi" / iqn / "tpgt_1"
+    group = tpg(iqn)
     return {
         kind: {f.name: f.read_text().strip() for f in sorted((group / kind).iterdir())} for kind in ("attrib", "param")
     }
