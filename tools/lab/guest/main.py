@@ -149,7 +149,9 @@ def main() -> None:
     if plan["shell"]:
         iqns = bring_up(plan, far.reach(plan))
         disks = sum(log_in(plan, iqns), [])
-        print(f"\nThe lab is up: {iqns[0]} is {' '.join(disks)}. In the target's network: nsenter --net=/run/netns/target")
+        print(
+            f"\nThe lab is up: {iqns[0]} is {' '.join(disks)}. In the target's network: nsenter --net=/run/netns/target"
+        )
         print("iscsi-cwndd and lio-cwndmon are in /tools. Leave with exit.\n", flush=True)
         subprocess.run(["setsid", "--ctty", "bash", "-i"], env={**os.environ, "PATH": os.environ["PATH"] + ":/tools"})
         power_off()

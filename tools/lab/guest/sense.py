@@ -18,8 +18,9 @@ def _as_json(answer: Answer) -> dict:
     return {key: value.hex() if isinstance(value, bytes) else value for key, value in asdict(answer).items()}
 
 
-def run(plan: dict, there: Any, iqn: str) -> dict:
+def run(plan: dict, there: Any, iqns: list[str]) -> dict:
     """What each command of the plan was answered; what page and netlink say of two connections, and of the one left."""
+    (iqn,) = iqns
     asking = Connection(iqn, ASKING)
     answers = {
         name: _as_json(asking.command(bytes.fromhex(cdb), expected_bytes, lun))
