@@ -113,11 +113,28 @@ def run(
 
 
 @cli.command(name="overhead")
-@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
-def measure_overhead(rounds: int) -> None:
-    """What the patches cost an unwatched read, in wall time; wants an idle machine."""
-    uml = engine.choose("uml")
-    overhead.run(images.build(report, uml, patched=False), images.build(report, uml), rounds)
+@click.option("--rounds", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--connections", type=click.IntRange(1, 10_000), help="Instead of reading, log in so many times.")
+@ENGINE
+@ONE_MACHINE
+def measure_overhead(rounds: int, connections: int | None, engine_name: str, one_machine: bool) -> None:
+    """What the patches cost a read: throughput where the CPU is the limit, against the unpatched kernel; or what many
+    connections cost.
+
+    With --engine qemu --one-machine also in instructions; otherwise in wall time, which wants an idle machine.
+
+    \b
+    Examples:
+      cwndlab overhead
+      cwndlab overhead --engine qemu --one-machine --rounds 2
+      cwndlab overhead --connections 1000
+    """
+    chosen = engine.choose(engine_name, one_machine)
+    kernels = (images.build(report, chosen, patched=False), images.build(report, chosen))
+    if connections:
+        overhead.connections(*kernels, connections)
+    else:
+        overhead.run(*kernels, rounds)
 
 
 @cli.command(name="conformance")

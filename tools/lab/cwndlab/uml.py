@@ -12,6 +12,7 @@ from pathlib import Path
 from cwndlab.engine import START, Machine
 from cwndlab.images import Images
 from cwndlab.paths import cache
+from cwndlab.scenario import Scenario
 
 # What two guests take at least of /dev/shm.
 ROOM_BYTES = 6 << 30
@@ -42,6 +43,9 @@ class Uml:
 
     def faster(self, times: float) -> str:
         return ""
+
+    def instructions_per_s(self, scenario: Scenario) -> None:
+        return None
 
     def circumstances(self, guest: dict) -> dict[str, float]:
         return {}

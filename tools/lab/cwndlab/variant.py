@@ -78,4 +78,5 @@ def plan(
         "daemon": variant == "feedback",
         "strategy": values["daemon"]["strategy"],
         "monitor": monitor,
+        "polls_per_s": 0,  # of the log page, beside the daemon's
     }

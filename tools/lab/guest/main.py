@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -15,6 +16,7 @@ import conformance
 import cross
 import far
 import initiator
+import many
 import measure
 import net
 import sense
@@ -95,11 +97,18 @@ def run(plan: dict, there: Any, iqns: list[str]) -> dict:
     at_start = {"initiator": initiator.settings(iqn, disks), "target": there.settings()}
     receivers = competing_flows(scenario["net"]["cross"], there)
     ahead_us = clock_ahead_us(there)
+    poll = None
+    if plan["polls_per_s"]:
+        poll = subprocess.Popen([sys.executable, "/lab/poll.py", disks[0], str(plan["polls_per_s"])])
     before = there.counters()
     measured = measure.read(scenario, [joined] if joined else sessions, there.change, receivers)
     time.sleep(1 + scenario["net"]["rtt_ms"] / 1000)  # the last retransmission is counted too
     after = there.counters()
     there.stop()
+    if poll:
+        if poll.poll() is not None:
+            raise RuntimeError(f"poll.py: exit {poll.returncode}")
+        poll.terminate()
     at_end = {"initiator": initiator.settings(iqn, disks)}
     if daemon:
         if daemon.poll() is not None:
@@ -134,7 +143,7 @@ def run(plan: dict, there: Any, iqns: list[str]) -> dict:
     return result
 
 
-TASKS = {"read": run, "conformance": conformance.run, "sense": sense.run}
+TASKS = {"read": run, "conformance": conformance.run, "many": many.run, "sense": sense.run}
 
 
 def power_off() -> None:
