@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from cwndlab import boot, engine, floors, images, oracle, overhead, runs, sweep
+from cwndlab import boot, conformance, engine, floors, images, oracle, overhead, runs, sweep
 from cwndlab import demo as demonstration
 from cwndlab import table as tables
 from cwndlab.paths import SCENARIOS, TESTS, LabError
@@ -113,11 +113,45 @@ def run(
 
 
 @cli.command(name="overhead")
-@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
-def measure_overhead(rounds: int) -> None:
-    """What the patches cost an unwatched read, in wall time; wants an idle machine."""
-    uml = engine.choose("uml")
-    overhead.run(images.build(report, uml, patched=False), images.build(report, uml), rounds)
+@click.option("--rounds", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--connections", type=click.IntRange(1, 10_000), help="Instead of reading, log in so many times.")
+@ENGINE
+@ONE_MACHINE
+def measure_overhead(rounds: int, connections: int | None, engine_name: str, one_machine: bool) -> None:
+    """What the patches cost a read: throughput where the CPU is the limit, against the unpatched kernel; or what many
+    connections cost.
+
+    With --engine qemu --one-machine also in instructions; otherwise in wall time, which wants an idle machine.
+
+    \b
+    Examples:
+      cwndlab overhead
+      cwndlab overhead --engine qemu --one-machine --rounds 2
+      cwndlab overhead --connections 1000
+    """
+    chosen = engine.choose(engine_name, one_machine)
+    kernels = (images.build(report, chosen, patched=False), images.build(report, chosen))
+    if connections:
+        overhead.connections(*kernels, connections)
+    else:
+        overhead.run(*kernels, rounds)
+
+
+@cli.command(name="conformance")
+@click.option("--tests", default=conformance.ALL, show_default=True, metavar="PATTERN", help="Tests whose names match.")
+@ENGINE
+@ONE_MACHINE
+def compare_conformance(tests: str, engine_name: str, one_machine: bool) -> None:
+    """Run libiscsi's conformance tests on both kernels; exit 1 if a verdict differs.
+
+    \b
+    Examples:
+      cwndlab conformance
+      cwndlab conformance --tests 'SCSI.Read1*'
+    """
+    chosen = engine.choose(engine_name, one_machine)
+    kernels = (images.build(report, chosen, patched=patched) for patched in (False, True))
+    sys.exit(bool(conformance.run(*kernels, tests)))
 
 
 @cli.command(context_settings={"ignore_unknown_options": True})

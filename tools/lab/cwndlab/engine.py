@@ -44,6 +44,9 @@ class Engine(Protocol):
     def faster(self, times: float) -> str:
         """What allows a path that is so many times faster, as the end of a sentence."""
 
+    def instructions_per_s(self, scenario: Scenario) -> float | None:
+        """How many a second of virtual time is, where it is made of instructions."""
+
     def circumstances(self, guest: dict) -> dict[str, float]:
         """What else a result must say of how it came about."""
 

@@ -27,6 +27,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PACKAGES = [
     *("base-files", "bash", "coreutils", "dash", "libc-bin", "util-linux", "mount", "kmod", "procps", "udev"),
     *("iproute2", "linux-sysctl-defaults", "open-iscsi", "sg3-utils", "dmsetup", "fio", "python3", "python3-rtslib-fb"),
+    "libiscsi-bin",
 ]
 # Raise it when what is done to the unpacked tree below changes.
 LAYOUT = 4

@@ -25,7 +25,7 @@ from cwndlab import boot
 from cwndlab.engine import START, Machine
 from cwndlab.images import Images
 from cwndlab.paths import LabError, cache
-from cwndlab.scenario import load
+from cwndlab.scenario import Scenario, load
 from cwndlab.variant import plan as make_plan
 
 QEMU = "qemu-system-x86_64"
@@ -103,6 +103,11 @@ def _slower(times: int, counter_mhz: float) -> list[str]:
     return [f"tsc_early_khz={round(times * counter_mhz * 1000)}", "pmtmr=0"]
 
 
+def _processor_times(rate_mbit: float) -> int:
+    """How many times faster than one instruction per nanosecond the processor of one machine is."""
+    return math.ceil(rate_mbit * PROCESSOR_PER_MBIT)
+
+
 class Qemu:
     arch = "x86_64"
 
@@ -162,6 +167,9 @@ class Qemu:
     def _version(self) -> str:
         return subprocess.run([QEMU, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
 
+    def instructions_per_s(self, scenario: Scenario) -> float | None:
+        return ICOUNT_MHZ * 1e6 * _processor_times(scenario.net.rate_mbit) if self.one_machine else None
+
     def circumstances(self, guest: dict) -> dict[str, float]:
         if not self.real_time:
             return {}
@@ -184,7 +192,7 @@ class Qemu:
         if self.one_machine and not plan["shell"]:
             timing = ["-accel", "tcg,thread=single", "-cpu", CPU, "-icount", "shift=0,sleep=off"]
             timing += ["-rtc", f"base={START},clock=vm", "-seed", str(plan["scenario"]["net"]["seed"] % 2**32)]
-            words = _slower(math.ceil(plan["scenario"]["net"]["rate_mbit"] * PROCESSOR_PER_MBIT), ICOUNT_MHZ)
+            words = _slower(_processor_times(plan["scenario"]["net"]["rate_mbit"]), ICOUNT_MHZ)
         elif self.slow_motion > 1:
             words = words + _slower(self.slow_motion, self._measured(images)["cpu_mhz"])
         words = [*WORDS, *words, *(["quiet"] if plan["shell"] else [])]

@@ -14,6 +14,7 @@ PACKET_BYTES = 1514
 GUEST_CACHE_MAX_BYTES = 12_000_000_000  # what a buffered read leaves in the guest's memory
 PAYLOAD_BYTES = 1448  # of a packet: Ethernet, IP and TCP headers with timestamps take the rest
 MOST_DISKS = 128
+SCSI_DEBUG_MB = 8
 GUEST_DISK_MAX_MB = 512  # of memory: what a backstore that keeps its data may take
 
 RateMbit = Annotated[float, Field(gt=0, le=100_000)]
@@ -155,7 +156,7 @@ class Workload(Section):
 
 class Target(Section):
     config: str = "lio.json"
-    backstore: Literal["nullio", "ramdisk", "fileio"] = "nullio"
+    backstore: Literal["nullio", "ramdisk", "fileio", "iblock", "pscsi", "user"] = "nullio"
     cc: Literal["cubic", "reno", "bbr", "vegas", "dctcp"] | None = None
     tpg_attributes: dict[str, int] = {}
 
@@ -209,12 +210,15 @@ class Scenario(Section):
             )
         if self.target.backstore == "nullio":
             if work.kind == "verify":
-                raise ValueError("workload.kind verify needs target.backstore ramdisk or fileio (nullio keeps nothing)")
+                raise ValueError("workload.kind verify needs another target.backstore (nullio keeps nothing)")
         elif work.size_mb * work.sessions * (work.luns + work.idle_luns) > GUEST_DISK_MAX_MB:
             raise ValueError(
                 f"workload.size_mb × workload.luns × workload.sessions must be at most {GUEST_DISK_MAX_MB} with "
                 f"target.backstore {self.target.backstore} (it is the guest's memory)"
             )
+        count = work.sessions * (work.luns + work.idle_luns)
+        if self.target.backstore == "pscsi" and (count, work.size_mb) != (1, SCSI_DEBUG_MB):
+            raise ValueError(f"target.backstore pscsi is one disk of workload.size_mb = {SCSI_DEBUG_MB} (scsi_debug)")
         return self
 
     @property

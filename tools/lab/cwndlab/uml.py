@@ -12,6 +12,7 @@ from pathlib import Path
 from cwndlab.engine import START, Machine
 from cwndlab.images import Images
 from cwndlab.paths import cache
+from cwndlab.scenario import Scenario
 
 # What two guests take at least of /dev/shm.
 ROOM_BYTES = 6 << 30
@@ -43,6 +44,9 @@ class Uml:
     def faster(self, times: float) -> str:
         return ""
 
+    def instructions_per_s(self, scenario: Scenario) -> None:
+        return None
+
     def circumstances(self, guest: dict) -> dict[str, float]:
         return {}
 
@@ -62,6 +66,7 @@ class Uml:
         """
         start_ns = round(datetime.fromisoformat(f"{START}T00:00+00:00").timestamp()) * 10**9
         virtual_time = not (plan["shell"] or plan["unlimited"])
+        travel = "time-travel" if plan["spins"] else "time-travel=inf-cpu"
         return [
             Machine(
                 [
@@ -82,7 +87,7 @@ class Uml:
                     "con=null",
                     "con0=fd:0,fd:1",
                     f"seed={plan['scenario']['net']['seed']}",
-                    *(["time-travel=inf-cpu", f"time-travel-start={start_ns}"] if virtual_time else []),
+                    *([travel, f"time-travel-start={start_ns}"] if virtual_time else []),
                     *(["quiet"] if plan["shell"] else []),
                 ]
             )

@@ -63,6 +63,8 @@ def plan(
     if window_kb is not None:
         iscsid = [*iscsid, f"node.conn[0].tcp.window_size = {window_kb * 1024}"]
     return {
+        "task": "read",  # of guest/main.py's
+        "spins": False,  # a program waits without sleeping: in virtual time, work must take some
         "shell": shell,
         "memory_mb": MEMORY_MB + max(0, round(scenario.cached_bytes / 1e6) - CACHED_MB),
         "unlimited": unlimited,
@@ -76,4 +78,5 @@ def plan(
         "daemon": variant == "feedback",
         "strategy": values["daemon"]["strategy"],
         "monitor": monitor,
+        "polls_per_s": 0,  # of the log page, beside the daemon's
     }

@@ -43,7 +43,7 @@ def login(iqns: list[str], luns: int, config_lines: list[str]) -> list[list[str]
         run("iscsiadm", "-m", "node", "-T", iqn, "--login")
     wanted = len(iqns) * luns
     deadline = time.monotonic() + LOGIN_PATIENCE_S
-    while len(disks := [p.name for p in Path("/sys/block").glob("sd*")]) < wanted:
+    while len(disks := [p.name for p in Path("/sys/block").glob("sd*") if "/session" in str(p.resolve())]) < wanted:
         if time.monotonic() > deadline:
             raise RuntimeError(f"{len(disks)} of {wanted} disks after {LOGIN_PATIENCE_S} s")
         time.sleep(0.05)

@@ -6,32 +6,44 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import traceback
 from pathlib import Path
 from typing import Any
 
+import conformance
 import cross
 import far
 import initiator
+import many
 import measure
 import net
+import sense
 
 DAEMON = "/tools/iscsi-cwndd"
 DAEMON_SETTLES_S = 1.0
 RB_POWER_OFF = 0x4321FEDC
 
 
-def bring_up(plan: dict, there: Any) -> tuple[str, list[list[str]]]:
-    """Network, targets, sessions: the first target's IQN, and each session's disks."""
+def bring_up(plan: dict, there: Any) -> list[str]:
+    """Network and targets; their IQNs."""
     scenario = plan["scenario"]
     iqns = there.bring_up()
     net.run("sysctl", "-q", "-w", f"net.ipv4.tcp_mem={plan['tcp_mem_pages']}")
     net.build_initiator(scenario["net"], plan["nic_qdisc"]["initiator"], unlimited=plan["unlimited"])
     ecn = ["net.ipv4.tcp_ecn=1"] if scenario["net"]["ecn"] else []
     far.apply_sysctl("initiator", plan["sysctl"]["initiator"] + ecn)
-    work = scenario["workload"]
-    return iqns[0], initiator.login(iqns, work["luns"] + work["idle_luns"], plan["iscsid"])
+    return iqns
+
+
+def log_in(plan: dict, iqns: list[str]) -> list[list[str]]:
+    """Each session's disks."""
+    work = plan["scenario"]["workload"]
+    sessions = initiator.login(iqns, work["luns"] + work["idle_luns"], plan["iscsid"])
+    for disk in sum(sessions, []):
+        initiator.apply_static(disk, plan["static"])
+    return sessions
 
 
 def competing_flows(flows: list[dict], there: Any) -> list[cross.Receiver]:
@@ -60,13 +72,11 @@ def record_of(path: str) -> list[dict]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()] if os.path.exists(path) else []
 
 
-def run(plan: dict, there: Any) -> dict:
+def run(plan: dict, there: Any, iqns: list[str]) -> dict:
     """The whole measurement; the guest's half of the result."""
-    scenario = plan["scenario"]
-    iqn, sessions = bring_up(plan, there)
+    scenario, iqn = plan["scenario"], iqns[0]
+    sessions = log_in(plan, iqns)
     disks = sum(sessions, [])
-    for disk in disks:
-        initiator.apply_static(disk, plan["static"])
     joined = initiator.join_paths(sessions) if scenario["workload"]["multipath"] else []
     for disk in joined:
         initiator.set_read_ahead(disk, plan["static"]["read_ahead_kb"])
@@ -87,11 +97,18 @@ def run(plan: dict, there: Any) -> dict:
     at_start = {"initiator": initiator.settings(iqn, disks), "target": there.settings()}
     receivers = competing_flows(scenario["net"]["cross"], there)
     ahead_us = clock_ahead_us(there)
+    poll = None
+    if plan["polls_per_s"]:
+        poll = subprocess.Popen([sys.executable, "/lab/poll.py", disks[0], str(plan["polls_per_s"])])
     before = there.counters()
     measured = measure.read(scenario, [joined] if joined else sessions, there.change, receivers)
     time.sleep(1 + scenario["net"]["rtt_ms"] / 1000)  # the last retransmission is counted too
     after = there.counters()
     there.stop()
+    if poll:
+        if poll.poll() is not None:
+            raise RuntimeError(f"poll.py: exit {poll.returncode}")
+        poll.terminate()
     at_end = {"initiator": initiator.settings(iqn, disks)}
     if daemon:
         if daemon.poll() is not None:
@@ -126,6 +143,9 @@ def run(plan: dict, there: Any) -> dict:
     return result
 
 
+TASKS = {"read": run, "conformance": conformance.run, "many": many.run, "sense": sense.run}
+
+
 def power_off() -> None:
     os.sync()
     ctypes.CDLL(None).reboot(RB_POWER_OFF)
@@ -136,17 +156,18 @@ def main() -> None:
     if far.MACHINE == "target":
         far.serve(plan)
     if plan["shell"]:
-        iqn, sessions = bring_up(plan, far.reach(plan))
-        disks = sum(sessions, [])
-        for disk in disks:
-            initiator.apply_static(disk, plan["static"])
-        print(f"\nThe lab is up: {iqn} is {' '.join(disks)}. In the target's network: nsenter --net=/run/netns/target")
+        iqns = bring_up(plan, far.reach(plan))
+        disks = sum(log_in(plan, iqns), [])
+        print(
+            f"\nThe lab is up: {iqns[0]} is {' '.join(disks)}. In the target's network: nsenter --net=/run/netns/target"
+        )
         print("iscsi-cwndd and lio-cwndmon are in /tools. Leave with exit.\n", flush=True)
         subprocess.run(["setsid", "--ctty", "bash", "-i"], env={**os.environ, "PATH": os.environ["PATH"] + ":/tools"})
         power_off()
     try:
         measure.progress(0, plan["scenario"]["workload"]["runtime_s"])
-        result = run(plan, far.reach(plan))
+        there = far.reach(plan)
+        result = TASKS[plan["task"]](plan, there, bring_up(plan, there))
     except Exception as error:
         traceback.print_exc()
         result = {"error": " ".join(str(error).split())}

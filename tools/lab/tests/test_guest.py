@@ -40,6 +40,14 @@ SESSIONS = (
         "workload.idle_luns=1",
     ),
 )
+# What answers LOG SENSE: the target core, or what the backstore passes commands to, with the sense data it gives.
+BACKSTORES = {
+    "ramdisk": None,
+    "fileio": None,
+    "iblock": None,
+    "pscsi": "field in cdb illegal",
+    "user": "not supported",
+}
 # name: scenario, variant, settings
 RUNS = {
     "lossy": ("lossy", "feedback", LOSSY),
@@ -59,6 +67,10 @@ RUNS = {
     "changes": ("wan-100m-20ms", "feedback", CHANGES),
     "sessions": ("wan-100m-20ms", "feedback", SESSIONS),
     "paths": ("wan-100m-20ms", "stock", (*SHORT, "workload.sessions=2", "workload.multipath=true")),
+    **{
+        f"backstore {name}": ("verify", "feedback", (f"target.backstore={name}", "workload.size_mb=8"))
+        for name in BACKSTORES
+    },
 }
 
 
@@ -66,6 +78,10 @@ RUNS = {
 def results():
     jobs = [Job(scenario, load(scenario, settings), variant) for scenario, variant, settings in RUNS.values()]
     return dict(zip(RUNS, run_all(images.build(print, choose("uml")), jobs, at_once=None), strict=True))
+
+
+def page_of(offered):
+    return bytes.fromhex(re.sub(r"^ *[0-9a-f]+ {2,}", "", offered["log_page_3c"], flags=re.M))
 
 
 def without_wall(result):
@@ -133,7 +149,7 @@ def test_a_search_needs_no_feedback(results, search):
 def test_the_page_and_its_command_are_listed_as_the_standard_wants(results):
     on, off = (results[run]["effective"]["scsi"]["sda"] for run in ("plain", "attribute off"))
     assert re.search(r"^ +0x3c", on["log_pages"], re.M)
-    page = bytes.fromhex(re.sub(r"^ *[0-9a-f]+ {2,}", "", on["log_page_3c"], flags=re.M))
+    page = page_of(on)
     assert (page[0], page[8:16]) == (0xBC, b"LIO-CWND")
     assert len(page) == 4 + int.from_bytes(page[2:4], "big")
     # The list of pages itself is asked for by LOG SENSE, whether the page is on it or not.
@@ -141,6 +157,22 @@ def test_the_page_and_its_command_are_listed_as_the_standard_wants(results):
     assert "0x00" in off["log_pages"]
     assert "0x3c" not in off["log_pages"]
     assert "field in cdb illegal" in off["log_page_3c"]
+
+
+@pytest.mark.parametrize(("name", "refusal"), BACKSTORES.items())
+def test_every_backstore_has_the_page_or_refuses_it(results, name, refusal):
+    run = results[f"backstore {name}"]
+    assert run["fio"]["errors"] == 0
+    (offered,) = run["effective"]["scsi"].values()
+    before, end = (run["effective"][when]["initiator"] for when in ("before_daemon", "at_end"))
+    if refusal:
+        assert refusal in offered["log_page_3c"]
+        assert "0x3c" not in offered["log_pages"]
+        assert end == before
+    else:
+        assert page_of(offered)[8:16] == b"LIO-CWND"
+        assert "0x3c" in offered["log_pages"]
+        assert end != before
 
 
 def test_disks_of_one_session_share_the_link(results):

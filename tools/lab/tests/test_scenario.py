@@ -69,7 +69,11 @@ def test_settings_override_any_key():
         (("net.access_mbit=10",), "access_mbit must not be below rate_mbit"),
         (("net.cross=[{proto = 'udp', to_s = 5}]",), "a udp flow needs rate_mbit"),
         (("workload.kind=sideways",), "should be 'buffered', 'direct', 'random' or 'verify'"),
-        (("workload.kind=verify",), "needs target.backstore ramdisk or fileio"),
+        (("workload.kind=verify",), "needs another target.backstore (nullio keeps nothing)"),
+        (
+            ("target.backstore=pscsi", "workload.size_mb=16"),
+            "target.backstore pscsi is one disk of workload.size_mb = 8",
+        ),
         (("target.backstore=ramdisk",), "workload.size_mb × workload.luns × workload.sessions must be at most"),
         (("net.changes=[{at_s = 20}]",), "net.changes.0.at_s must be before workload.runtime_s, 20"),
         (
