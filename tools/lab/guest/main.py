@@ -16,6 +16,7 @@ import far
 import initiator
 import measure
 import net
+import stress
 
 DAEMON = "/tools/iscsi-cwndd"
 DAEMON_SETTLES_S = 1.0
@@ -145,8 +146,11 @@ def main() -> None:
         subprocess.run(["setsid", "--ctty", "bash", "-i"], env={**os.environ, "PATH": os.environ["PATH"] + ":/tools"})
         power_off()
     try:
-        measure.progress(0, plan["scenario"]["workload"]["runtime_s"])
-        result = run(plan, far.reach(plan))
+        if "stress" in plan:
+            result = stress.main(plan)
+        else:
+            measure.progress(0, plan["scenario"]["workload"]["runtime_s"])
+            result = run(plan, far.reach(plan))
     except Exception as error:
         traceback.print_exc()
         result = {"error": " ".join(str(error).split())}
