@@ -3,6 +3,7 @@
 
 import contextlib
 import errno
+import functools
 import itertools
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 import crew
 import fuzz
 from family import ACK, CONN_GET, DUMP, ID, REQUEST, SAMPLING_GET, SAMPLING_SET, Family, attribute, message
+from pdu import Session
 
 DEBUG = Path("/sys/kernel/debug")
 KINDS = ("failslab", "fail_page_alloc")
@@ -35,62 +37,76 @@ def prepare() -> None:
             setting.write_text(value)
 
 
-def in_turn(task: str, do: Callable[[], object]) -> Iterator[bool]:
-    """Do it with the task's first allocation failing, with its second, and so on: whether it failed then, each time."""
-    nth = os.open(f"/proc/{task}/fail-nth", os.O_RDWR)
-    try:
-        for n in itertools.count(1):
-            failed = False
-            os.pwrite(nth, str(n).encode(), 0)
-            try:
-                do()
-            except OSError as error:
-                if error.errno not in NO_MEMORY:
-                    raise
-                failed = True
-            left = int(os.pread(nth, 16, 0))
-            os.pwrite(nth, b"0", 0)
-            if left:
-                return
-            yield failed
-    finally:
-        os.close(nth)
+def reaches(task: str, nth: int, do: Callable[[], object]) -> bool | None:
+    """Do it with the task's n-th allocation failing: whether that was told; None if it makes fewer."""
+    told = False
+    with open(f"/proc/{task}/fail-nth", "r+b", buffering=0) as failing:
+        os.pwrite(failing.fileno(), str(nth).encode(), 0)
+        try:
+            do()
+        except OSError as error:
+            told = error.errno in NO_MEMORY or isinstance(error, ConnectionError)
+            if not told:
+                raise
+        try:
+            left = int(os.pread(failing.fileno(), 16, 0))
+            os.pwrite(failing.fileno(), b"0", 0)
+        except ProcessLookupError:  # the connection's thread has gone with it
+            left = 0
+    return None if left else told
+
+
+def each(name: str, attempt: Callable[[int], bool | None]) -> Iterator[int]:
+    """Attempts, until one makes all its allocations. At least one must tell that it failed."""
+    outcomes: list[bool] = []
+    while (outcome := attempt(len(outcomes) + 1)) is not None:
+        outcomes.append(outcome)
+        yield 1
+    if not any(outcomes):
+        raise RuntimeError(f"{name}: of {len(outcomes)} failures none was told")
 
 
 def requests() -> Iterator[int]:
     """Each of the family's requests without memory, at every place."""
     crew.enter("target")
     family = Family()
-    first = family.dump()[0][ID]
+    first = attribute(ID, family.dump()[0][ID])
     period = attribute(1, struct.pack("=I", crew.SAMPLING_MS))
     asks = {
-        "one": message(family.id, REQUEST, CONN_GET, attribute(ID, first)),
+        "one": message(family.id, REQUEST, CONN_GET, first),
         "all": message(family.id, REQUEST | DUMP, CONN_GET),
         "sampling": message(family.id, REQUEST, SAMPLING_GET),
         "sample": message(family.id, REQUEST | ACK, SAMPLING_SET, period),
     }
-    for name, request in asks.items():
-        outcomes = list(in_turn("thread-self", lambda r=request: family.ask(r)))
-        if not any(outcomes):
-            raise RuntimeError(f"{name}: none of {len(outcomes)} failures was told")
-        yield len(outcomes)
-    for group in family.groups:
-        yield len(list(in_turn("thread-self", lambda g=group: Family().join(g))))
+    does = {name: lambda family, request=request: family.ask(request) for name, request in asks.items()}
+    does |= {f"join {group}": lambda family, group=group: family.join(group) for group in family.groups}
+
+    def attempt(do: Callable[[Family], object], nth: int) -> bool | None:
+        family = Family()  # the one before may have something to say yet
+        with contextlib.closing(family.socket):
+            return reaches("thread-self", nth, lambda: do(family))
+
+    for name, do in does.items():
+        yield from each(name, functools.partial(attempt, do))
 
 
 def page() -> Iterator[int]:
     """The log page without memory, at every place of the thread that makes it."""
-    with contextlib.closing(crew.log_in("poor", b"\x80poor.")) as session:
-        (thread,) = (path.parent.name for path in Path("/proc").glob("[0-9]*/comm") if _is_receiver(path))
-        cdb = fuzz.log_sense()
 
-        def ask() -> None:
-            fuzz.check_page(cdb, 0xFFFF, session.command(cdb, 0xFFFF), session.tsih)
+    def attempt(nth: int) -> bool | None:
+        with contextlib.closing(crew.log_in("poor", b"\x80poor.")) as session:
+            threads = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/comm") if _is_receiver(path)]
+            return reaches(str(max(threads)), nth, lambda: _ask(session))
 
-        outcomes = list(in_turn(thread, ask))
-        if not any(outcomes):
-            raise RuntimeError(f"none of {len(outcomes)} failures was told")
-        yield len(outcomes)
+    yield from each("page", attempt)
+
+
+def _ask(session: Session) -> None:
+    cdb = fuzz.log_sense()
+    answer = session.command(cdb, 0xFFFF)
+    if answer.status != fuzz.GOOD:
+        raise OSError(errno.ENOMEM, "refused")
+    fuzz.check_page(cdb, 0xFFFF, answer, session.tsih)
 
 
 def _is_receiver(comm: Path) -> bool:

@@ -147,12 +147,13 @@ class Part:
 
     def __init__(self, number: int, of: int, wanted: int, limit_s: float):
         self.wanted = wanted
+        self.share = 1.0  # of it, that was done
         self._number, self._of = number, of
         self._deadline = time.monotonic() + limit_s
 
     def goes_on(self, done: int) -> bool:
-        share = min(0.999, done / self.wanted)
-        Path("/host/progress").write_text(f"{self._number + share:.3f} {self._of}\n")
+        self.share = min(1.0, done / self.wanted)
+        Path("/host/progress").write_text(f"{self._number + 0.999 * self.share:.3f} {self._of}\n")
         return done < self.wanted and time.monotonic() < self._deadline
 
 
@@ -352,7 +353,7 @@ def no_memory(part: Part, network: Network) -> Counter[str]:
         done.update(Crew.finished({"requests_without_memory": faults.requests}))
     until_all_have_gone()
     done.update(Crew.finished({"pages_without_memory": faults.page}))
-    use = watchers() | {"poor pages": patiently(faults.ask), "cycles": patiently(faults.come_and_go)}
+    use = watchers() | {"pages": patiently(faults.ask), "cycles": patiently(faults.come_and_go)}
     rounds = 0
     while part.goes_on(rounds):
         for file in faults.CODE:
@@ -386,9 +387,10 @@ def main(plan: dict) -> dict:
     found = {}
     for n, (name, wanted) in enumerate(plan["stress"].items()):
         begun = time.monotonic()
-        done = PARTS[name](Part(n, len(plan["stress"]), **wanted), network)
+        part = Part(n, len(plan["stress"]), **wanted)
+        done = PARTS[name](part, network)
         until_all_have_gone()
-        found[name] = dict(done) | {"seconds": round(time.monotonic() - begun)}
+        found[name] = {"done": dict(done), "share": part.share, "seconds": round(time.monotonic() - begun)}
         print(name, found[name], flush=True)
     remove_group()
     network.remove()
