@@ -67,7 +67,7 @@ def run(images: Images, parts: list[str], *, quick: bool, keep: bool) -> None:
         found = boot.run(images, todo, 0, limit_s, progress, keep)
     table = Table("part", "done", "time")
     for name in parts:
-        done = ", ".join(f"{count} {what}" for what, count in found[name]["done"].items())
+        done = ", ".join(f"{count} {what}" for what, count in found[name]["done"].items() if count)
         short = f", for {found[name]['share']:.0%} of {wanted[name]['wanted']} {PARTS[name].unit}"
         table.add_row(name, done, f"{found[name]['seconds']} s{short if found[name]['share'] < 1 else ''}")
     runs.output.print(table)

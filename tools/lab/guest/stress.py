@@ -219,7 +219,8 @@ def destroy_sockets() -> None:
     run(*within("target", "ss", "--kill", "--tcp", "state", "established", "sport", "=", ":3260"))
 
 
-def renew_modules() -> None:
+def renew_all() -> None:
+    """The modules too, where there are any."""
     if HAS_MODULES and subprocess.run(["rmmod", MODULES[1]], capture_output=True).returncode == 0:
         raise RuntimeError("the module can be removed while it is used")
     remove_group()
@@ -229,7 +230,9 @@ def renew_modules() -> None:
     make_group()
 
 
-KILLS = (destroy_sockets, cut_link, disable_group, renew_portal, renew_group, renew_modules)
+KILLS = [cut_link, disable_group, renew_portal, renew_group, renew_all]
+if HAS_MODULES:  # the debug kernel, which can do this too
+    KILLS.append(destroy_sockets)
 
 
 def kills(part: Part, network: Network) -> Counter[str]:
@@ -348,7 +351,7 @@ def no_memory(part: Part, network: Network) -> Counter[str]:
     network.lose(LOSS_PCT)
     faults.prepare()
     done: Counter[str] = Counter()
-    with Crew({"reads": crew.read("reader")}) as users:
+    with Crew({"reads": patiently(crew.read("reader"))}) as users:
         users.wait_for_more("reads")
         done.update(Crew.finished({"requests_without_memory": faults.requests}))
     until_all_have_gone()
