@@ -15,6 +15,7 @@ LOG_SENSE, TEST_UNIT_READY, READ_10 = 0x4D, 0x00, 0x28
 GOOD, CHECK_CONDITION, TASK_SET_FULL = 0x00, 0x02, 0x28
 ILLEGAL_REQUEST, INVALID_FIELD_IN_CDB = 5, 0x24
 PAGE, ALL_SUBPAGES, CUMULATIVE = 0x3C, 0xFF, 0x40
+COMMAND_WINDOW = 64  # the target's default_cmdsn_depth
 SUBPAGES = 64 * 256
 SYSTEMATIC = SUBPAGES + (1 << 16)
 IN_FLIGHT = 16
@@ -53,7 +54,7 @@ def expected_page(cdb: bytes, tsih: int, connections: int) -> list[int | None] |
         return [0x40, 0xFF, 0, 6, 0, 0, 0, 0xFF, PAGE, 0] if subpage else [0, 0, 0, 2, 0, PAGE]
     if code != PAGE or subpage or control > 1 or pointer > 1:
         return None
-    session = [0, 0, 3, 32, *b"LIO-CWND", 1, 0, 0, connections, *tsih.to_bytes(2), 0, 0, *[None] * 16]
+    session = [0, 0, 3, 32, *b"LIO-CWND", 1, 0, 0, connections, *tsih.to_bytes(2), 0, COMMAND_WINDOW, *[None] * 16]
     connection = [0, 1, 3, 168, 0, 0, *[None] * 166] * connections
     parameters = connection if pointer else session + connection
     return [0x80 | PAGE, 0, *len(parameters).to_bytes(2), *parameters]
