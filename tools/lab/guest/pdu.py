@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 HEADER_BYTES = 48
 NOP_OUT, COMMAND, LOGIN, DATA_OUT, LOGOUT = 0x00, 0x01, 0x03, 0x05, 0x06
-NOP_IN, RESPONSE, LOGIN_RESPONSE, DATA_IN, LOGOUT_RESPONSE = 0x20, 0x21, 0x23, 0x25, 0x26
+NOP_IN, RESPONSE, LOGIN_RESPONSE, DATA_IN, LOGOUT_RESPONSE, REJECT = 0x20, 0x21, 0x23, 0x25, 0x26, 0x3F
 IMMEDIATE, FINAL, READ, STATUS = 0x40, 0x80, 0x40, 0x01
 OPERATIONAL_TO_FULL_FEATURE = 1 << 2 | 3
 NOBODY = 0xFFFFFFFF
@@ -97,6 +97,8 @@ class Session:
         while True:
             header, data = self._receive()
             (tag,) = struct.unpack_from(">I", header, 16)
+            if header[0] == REJECT:
+                raise ConnectionError(f"rejected: reason {header[2]:02x}")
             if header[0] == DATA_IN:
                 (offset,) = struct.unpack_from(">I", header, 40)
                 have = self._data.get(tag, b"")
