@@ -177,13 +177,13 @@ def sessions(part: Part, network: Network) -> Counter[str]:
     """Sessions come and go, those of open-iscsi among them."""
     comers = {f"cycles {n}": crew.come_and_go(f"comer{n}", n) for n in range(3)}
     network.lose(LOSS_PCT)
-    initiator.login(IQN, 1, [])
+    initiator.login([IQN], 1, [])
     initiator.logout()
     done = Counter(open_iscsi_cycles=0)
     with Crew(watchers() | comers) as users:
         while part.goes_on(done["open_iscsi_cycles"] + sum(users.done()[name] for name in comers)):
             users.look()
-            (disk,) = initiator.log_in_again(IQN, 1)
+            ((disk,),) = initiator.log_in_again([IQN], 1)
             run("sg_logs", "--page=0x3c", "--raw", f"/dev/{disk}")
             initiator.logout()
             done["open_iscsi_cycles"] += 1
