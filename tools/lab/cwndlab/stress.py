@@ -26,11 +26,11 @@ class Part:
 
 
 PARTS = {
-    "sessions": Part("login cycles", 2000, 800, (60, 60), (2000, 800)),
-    "kills": Part("rounds", 10, 500, (1, 60), (10, 500)),
-    "protection": Part("times", 1, 100, (1, 100), (1, 100)),
-    "fuzzing": Part("commands and requests", 20_000, 400, (2000, 60), (200_000, 2400)),
-    "faults": Part("rounds", 5, 300, (1, 60), None),  # needs a kernel that has fault injection
+    "sessions": Part("login cycles", 2000, 700, (60, 45), (2000, 700)),
+    "kills": Part("rounds", 10, 400, (1, 45), (10, 400)),
+    "protection": Part("times", 1, 60, (1, 60), (1, 60)),
+    "fuzzing": Part("commands and requests", 20_000, 300, (2000, 45), (200_000, 2400)),
+    "faults": Part("rounds", 5, 240, (1, 45), None),  # needs a kernel that has fault injection
 }
 # Booting, looking for leaks, and what the parts do beyond their time.
 SPARE_S = 900
