@@ -33,6 +33,12 @@ demo: build ## Compare reads with and without feedback; ends with a table (ENGIN
 check: deps ## All tests: kernel, tools, lab, and the real parts end to end
 	@ci/check
 
+.PHONY: stress
+stress: deps ## Whatever may happen to a target, on a kernel full of checks, under QEMU (QUICK=1: less of it)
+	@ci/deps qemu-system-x86
+	@$(LAB) stress $(if $(QUICK),--quick)
+	@$(LAB) stress --engine uml --part fuzzing $(if $(QUICK),--quick)
+
 .PHONY: export
 export: deps ## The kernel side as a mailable patch series in out/series
 	@tools/kernel export out/series

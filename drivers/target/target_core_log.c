@@ -159,11 +159,14 @@ static sense_reason_t log_fill_page(struct se_cmd *cmd, struct target_log *log,
 				    u8 code)
 {
 	struct target_log_page *page;
+	int err;
 
 	list_for_each_entry(page, &log_pages, node) {
 		if (page->code != code || !page->supported(cmd))
 			continue;
-		page->fill(cmd, log);
+		err = page->fill(cmd, log);
+		if (err)
+			log->err = err;
 		/* A pointer beyond the last parameter is an error, SPC-6 6.9 */
 		if (!log->err && log->pointer &&
 		    log->len_bytes == LOG_PAGE_HEADER_BYTES)

@@ -13,13 +13,14 @@
 #include "target_core_log_internal.h"
 
 static bool test_page_exists;
+static int test_error;
 
 static bool test_supported(struct se_cmd *cmd)
 {
 	return test_page_exists;
 }
 
-static void test_fill(struct se_cmd *cmd, struct target_log *log)
+static int test_fill(struct se_cmd *cmd, struct target_log *log)
 {
 	u8 *p;
 
@@ -29,6 +30,7 @@ static void test_fill(struct se_cmd *cmd, struct target_log *log)
 	p = target_log_add(log, 7, 4);
 	if (p)
 		put_unaligned_be32(0x56789abc, p);
+	return test_error;
 }
 
 static struct target_log_page test_page = {
@@ -37,12 +39,13 @@ static struct target_log_page test_page = {
 	.fill = test_fill,
 };
 
-static void fill_too_much(struct se_cmd *cmd, struct target_log *log)
+static int fill_too_much(struct se_cmd *cmd, struct target_log *log)
 {
 	int i;
 
 	for (i = 0; i < 300; i++)
 		target_log_add(log, i, 255);
+	return 0;
 }
 
 static struct target_log_page test_huge_page = {
@@ -54,6 +57,7 @@ static struct target_log_page test_huge_page = {
 struct log_case {
 	const char *name;
 	bool absent;		/* the test pages are not supported */
+	int error;		/* of test_fill() */
 	u8 cdb[10];
 	sense_reason_t sense;
 	u8 page[32];
@@ -109,6 +113,11 @@ static const struct log_case log_cases[] = {
 		.cdb = { LOG_SENSE, 0, 0x40 | 0x31 },
 		.sense = TCM_INVALID_CDB_FIELD,
 	}, {
+		.name = "no memory for the page",
+		.error = -ENOMEM,
+		.cdb = { LOG_SENSE, 0, 0x40 | 0x31, 0, 0, 0, 8 },
+		.sense = TCM_OUT_OF_RESOURCES,
+	}, {
 		.name = "unknown page",
 		.cdb = { LOG_SENSE, 0, 0x40 | 0x32 },
 		.sense = TCM_INVALID_CDB_FIELD,
@@ -151,6 +160,7 @@ static void log_sense(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, cmd);
 	cmd->t_task_cdb = (u8 *)c->cdb;
 	test_page_exists = !c->absent;
+	test_error = c->error;
 
 	sense = target_make_log_page(cmd, &log);
 	KUNIT_EXPECT_TRUE(test, sense == c->sense);

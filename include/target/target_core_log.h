@@ -17,13 +17,13 @@ struct target_log;
  * @code: page code, 30h to 3Eh
  * @supported: whether the page exists for the session and device of @cmd
  * @fill: append the parameters, in ascending order of their codes, with
- *	target_log_add(); may sleep
+ *	target_log_add(), or return an error, and there is no page; may sleep
  * @node: private
  */
 struct target_log_page {
 	u8 code;
 	bool (*supported)(struct se_cmd *cmd);
-	void (*fill)(struct se_cmd *cmd, struct target_log *log);
+	int (*fill)(struct se_cmd *cmd, struct target_log *log);
 	struct list_head node;
 };
 

@@ -146,7 +146,7 @@ static void log_put_session(u8 *p, const struct iscsit_session *sess,
 	put_unaligned_be64(outstanding_bytes, p + 24);
 }
 
-static void log_fill(struct se_cmd *cmd, struct target_log *log)
+static int log_fill(struct se_cmd *cmd, struct target_log *log)
 {
 	struct iscsit_session *sess = log_session(cmd);
 	int i, n, max = atomic_read(&sess->nconn);
@@ -154,7 +154,9 @@ static void log_fill(struct se_cmd *cmd, struct target_log *log)
 	u8 *p;
 
 	conns = kvcalloc(max, sizeof(*conns), GFP_KERNEL);
-	n = conns ? log_get_conns(sess, conns, max) : 0;
+	if (!conns)
+		return -ENOMEM;
+	n = log_get_conns(sess, conns, max);
 	for (i = 0; i < n; i++)
 		iscsit_tcp_query(conns[i].tcp, &conns[i].state);
 
@@ -168,6 +170,7 @@ static void log_fill(struct se_cmd *cmd, struct target_log *log)
 		iscsit_tcp_put(conns[i].tcp);
 	}
 	kvfree(conns);
+	return 0;
 }
 
 static struct target_log_page log_page = {

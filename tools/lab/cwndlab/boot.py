@@ -25,7 +25,10 @@ from cwndlab.images import BINARIES, Images
 from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError, cache
 
 # What must never stand in a console log.
-TROUBLE = re.compile(r"WARNING:|BUG:|Oops|Kernel panic|Call Trace|rcu: INFO|hung task|possible .* detected")
+TROUBLE = re.compile(
+    r"WARNING:|BUG:|Oops|Kernel panic|Call Trace|rcu: INFO|possible .* detected"
+    r"|INFO: (task|trying) |suspected memory leaks|waiting for .* to become free|leaked reference"
+)
 
 
 def _prepare(images: Images, plan: dict) -> Path:
@@ -39,6 +42,8 @@ def _prepare(images: Images, plan: dict) -> Path:
     (run / "tools").mkdir()
     for name in BINARIES:
         shutil.copy(images.tools / name, run / "tools")
+    for module in images.engine.modules(images.kernel):
+        shutil.copy(module, run / "tools")
     return run
 
 

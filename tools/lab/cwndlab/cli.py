@@ -11,11 +11,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from cwndlab import boot, conformance, engine, floors, images, oracle, overhead, runs, sweep
+from cwndlab import boot, conformance, engine, floors, images, oracle, overhead, runs, stress, sweep
 from cwndlab import demo as demonstration
 from cwndlab import table as tables
 from cwndlab.paths import SCENARIOS, TESTS, LabError
-from cwndlab.qemu import SLOWEST
+from cwndlab.qemu import SLOWEST, Qemu
 from cwndlab.result import FORMAT
 from cwndlab.scenario import load
 from cwndlab.variant import VARIANTS, plan
@@ -152,6 +152,26 @@ def compare_conformance(tests: str, engine_name: str, one_machine: bool) -> None
     chosen = engine.choose(engine_name, one_machine)
     kernels = (images.build(report, chosen, patched=patched) for patched in (False, True))
     sys.exit(bool(conformance.run(*kernels, tests)))
+
+
+@cli.command(name="stress")
+@click.option("--quick", is_flag=True, help="Less of everything: 5 minutes.")
+@click.option("--part", "parts", multiple=True, type=click.Choice(list(stress.PARTS)), help="Only this one.")
+@click.option("--engine", "engine_name", type=click.Choice(["uml", "qemu"]), default="qemu", show_default=True)
+@click.option("--keep", is_flag=True, help="Keep the run directory under the temporary directory.")
+def run_stress(quick: bool, parts: tuple[str, ...], engine_name: str, keep: bool) -> None:
+    """Whatever may happen to a target happens, on a kernel full of checks with two processors (QEMU).
+
+    User-Mode Linux has not these checks, but is many times faster.
+
+    \b
+    Examples:
+      cwndlab stress --quick
+      cwndlab stress --part kills --part faults
+      cwndlab stress --part fuzzing --engine uml
+    """
+    machine = Qemu(one_machine=False, debug=True) if engine_name == "qemu" else engine.choose("uml")
+    stress.run(images.build(report, machine), parts or stress.default_parts(engine_name), quick=quick, keep=keep)
 
 
 @cli.command(context_settings={"ignore_unknown_options": True})

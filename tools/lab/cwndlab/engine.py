@@ -38,6 +38,9 @@ class Engine(Protocol):
     def meet(self, kernel: Path, report: Callable[[str], None]) -> None:
         """Called once, with the kernel that is to be booted."""
 
+    def modules(self, kernel: Path) -> list[Path]:
+        """The target's, where the kernel does not have it built in."""
+
     def most_mbit(self, images: "Images") -> float:
         """The fastest path that it can emulate."""
 

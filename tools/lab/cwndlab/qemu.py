@@ -37,6 +37,8 @@ SLOWEST = 15
 # fast as the path needs, three times over.
 PROCESSOR_PER_MBIT = 1 / 250
 ICOUNT_MHZ = 1000
+DEBUG_PROCESSORS = 2
+MODULES = ("target_core_mod.ko", "iscsi/iscsi_target_mod.ko")
 KVM_PATIENCE_S = 20
 # Of what bare cables carry. The rest is for the emulated path, and for what else runs on this machine.
 USABLE_SHARE = 0.5
@@ -109,14 +111,15 @@ def _processor_times(rate_mbit: float) -> int:
 
 
 class Qemu:
-    arch = "x86_64"
-
-    def __init__(self, *, one_machine: bool, slow_motion: int = 1):
+    def __init__(self, *, one_machine: bool, slow_motion: int = 1, debug: bool = False):
+        """debug: the kernel that looks for mistakes, on one machine of several processors, in real time."""
         if not shutil.which(QEMU):
             raise LabError(f"engine qemu: {QEMU} not found; install qemu-system-x86")
-        self.one_machine = one_machine
+        self.one_machine = one_machine or debug
+        self.debug = debug
+        self.arch = "x86_64-debug" if debug else "x86_64"
         self.accelerator = "tcg"
-        self.real_time = not one_machine
+        self.real_time = debug or not one_machine
         self.slow_motion = slow_motion
         self.slowness = 5.0 if one_machine else slow_motion
 
@@ -134,6 +137,9 @@ class Qemu:
             self.accelerator = "kvm"
         else:
             report("engine qemu: no guest boots under /dev/kvm here; using TCG")
+
+    def modules(self, kernel: Path) -> list[Path]:
+        return [kernel.parent / "drivers/target" / module for module in MODULES if self.debug]
 
     def most_mbit(self, images: Images) -> float:
         """Two machines: half of what bare cables between them carried."""
@@ -189,7 +195,11 @@ class Qemu:
 
     def _command(self, images: Images, plan: dict, words: list[str], links: tuple[socket.socket, ...]) -> list[str]:
         timing = ["-accel", self.accelerator, "-cpu", "host" if self.accelerator == "kvm" else CPU]
-        if self.one_machine and not plan["shell"]:
+        if self.debug:
+            timing += ["-smp", str(DEBUG_PROCESSORS)]
+            # Interpreted by this kernel, ACPI's tables may take longer than they are given.
+            words = ["pci=noacpi,nocrs", "pnpacpi=off"]
+        elif self.one_machine and not plan["shell"]:
             timing = ["-accel", "tcg,thread=single", "-cpu", CPU, "-icount", "shift=0,sleep=off"]
             timing += ["-rtc", f"base={START},clock=vm", "-seed", str(plan["scenario"]["net"]["seed"] % 2**32)]
             words = _slower(_processor_times(plan["scenario"]["net"]["rate_mbit"]), ICOUNT_MHZ)

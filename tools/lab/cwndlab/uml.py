@@ -38,6 +38,9 @@ class Uml:
     def meet(self, kernel: Path, report: Callable[[str], None]) -> None:
         pass
 
+    def modules(self, kernel: Path) -> list[Path]:
+        return []
+
     def most_mbit(self, images: Images) -> float:
         return math.inf
 

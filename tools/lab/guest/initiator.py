@@ -33,24 +33,38 @@ def _place(disk: str) -> tuple[int, int]:
 
 
 def login(iqns: list[str], luns: int, config_lines: list[str]) -> list[list[str]]:
-    """Start iscsid, discover, log in to each; every session's disks by LUN, once all have appeared."""
+    """Start iscsid, discover, log in to each; every session's disks by LUN."""
     Path("/etc/iscsi/initiatorname.iscsi").write_text("InitiatorName=iqn.2026-11.lab.example:initiator\n")
     with open("/etc/iscsi/iscsid.conf", "a") as config:
         config.write("\n".join(["", *config_lines, ""]))
     run("iscsid")
     run("iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", TARGET)
+    return log_in_again(iqns, luns)
+
+
+def log_in_again(iqns: list[str], luns: int) -> list[list[str]]:
+    """Every session's disks by LUN, once all have appeared."""
     for iqn in iqns:
         run("iscsiadm", "-m", "node", "-T", iqn, "--login")
     wanted = len(iqns) * luns
     deadline = time.monotonic() + LOGIN_PATIENCE_S
-    while len(disks := [p.name for p in Path("/sys/block").glob("sd*") if "/session" in str(p.resolve())]) < wanted:
+    while len(disks := [p.name for p in Path("/sys/block").glob("sd*") if _is_ready(p)]) < wanted:
         if time.monotonic() > deadline:
             raise RuntimeError(f"{len(disks)} of {wanted} disks after {LOGIN_PATIENCE_S} s")
         time.sleep(0.05)
     disks.sort(key=_place)
-    for disk in disks:
-        os.close(os.open(f"/dev/{disk}", os.O_RDONLY))  # waits for the partition scan
     return [disks[n : n + luns] for n in range(0, wanted, luns)]
+
+
+def _is_ready(disk: Path) -> bool:
+    """Whether it is a session's disk, and complete; waits for its partition scan."""
+    if "/session" not in str(disk.resolve()):
+        return False
+    try:
+        os.close(os.open(f"/dev/{disk.name}", os.O_RDONLY))
+    except OSError:
+        return False
+    return True
 
 
 def join_paths(sessions: list[list[str]]) -> list[str]:

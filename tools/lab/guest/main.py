@@ -20,6 +20,7 @@ import many
 import measure
 import net
 import sense
+import stress
 
 DAEMON = "/tools/iscsi-cwndd"
 DAEMON_SETTLES_S = 1.0
@@ -165,9 +166,12 @@ def main() -> None:
         subprocess.run(["setsid", "--ctty", "bash", "-i"], env={**os.environ, "PATH": os.environ["PATH"] + ":/tools"})
         power_off()
     try:
-        measure.progress(0, plan["scenario"]["workload"]["runtime_s"])
-        there = far.reach(plan)
-        result = TASKS[plan["task"]](plan, there, bring_up(plan, there))
+        if "stress" in plan:
+            result = stress.main(plan)
+        else:
+            measure.progress(0, plan["scenario"]["workload"]["runtime_s"])
+            there = far.reach(plan)
+            result = TASKS[plan["task"]](plan, there, bring_up(plan, there))
     except Exception as error:
         traceback.print_exc()
         result = {"error": " ".join(str(error).split())}
