@@ -172,6 +172,10 @@ impl Host for Tree {
         self.sysfs.received(ends).map(|received| Received { bytes, ..received })
     }
 
+    fn stacked(&self, disk: &Disk) -> bool {
+        self.sysfs.stacked(disk)
+    }
+
     fn available_bytes(&self) -> u64 {
         self.sysfs.available_bytes()
     }
