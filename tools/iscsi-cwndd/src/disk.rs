@@ -25,8 +25,8 @@ pub struct TunedDisk {
     pub left_alone: Knobs<Option<String>>,
     /// What was last asked for: the kernel may have made something else of it.
     asked: Knobs<Option<u32>>,
-    /// A write to `max_sectors_kb` is under way, and waits for what is in flight.
-    pub freezing: bool,
+    /// What is being written to `max_sectors_kb`: it waits for what is in flight.
+    pub freezing: Option<u32>,
     /// The kernel could be told to use a greater depth at once: it has debugfs, and is not locked down.
     prompt: bool,
     statistics: Statistics,
@@ -45,7 +45,7 @@ impl TunedDisk {
             in_force,
             left_alone: Knobs::default(),
             asked: Knobs::default(),
-            freezing: false,
+            freezing: None,
             prompt: true,
             statistics: Statistics::default(),
             reads: None,
@@ -82,7 +82,7 @@ impl TunedDisk {
             in_flight,
             reading,
             request_bytes: self.in_force.max_sectors_kb.saturating_mul(1024),
-            changing: self.freezing,
+            changing: self.freezing.is_some(),
             prompt: self.prompt,
             max_request_bytes: self.disk.max_request_bytes,
             max_depth: self.disk.max_depth,
@@ -115,7 +115,9 @@ impl TunedDisk {
         let mut changes: Vec<(Knob, u32)> = Vec::new();
         for knob in Knob::ALL {
             let Some(wanted) = *wanted.get(knob) else { continue };
-            if knob != Knob::QueueDepth && (self.freezing || matches!(changes[..], [(Knob::MaxSectorsKb, _), ..])) {
+            if knob != Knob::QueueDepth
+                && (self.freezing.is_some() || matches!(changes[..], [(Knob::MaxSectorsKb, _), ..]))
+            {
                 continue;
             }
             let in_force = *self.in_force.get(knob);
@@ -145,7 +147,7 @@ impl TunedDisk {
             return None;
         }
         if let [(Knob::MaxSectorsKb, kb), ..] = changes[..] {
-            self.freezing = true;
+            self.freezing = Some(kb);
             self.log_change(Knob::MaxSectorsKb, kb, reason, log);
             return Some(Job::SetMaxSectors { disk: self.disk.clone(), kb });
         }
@@ -163,7 +165,7 @@ impl TunedDisk {
 
     /// The thread's write of `kb` to `max_sectors_kb` is over.
     pub fn frozen(&mut self, store: &mut Store, kb: u32, result: io::Result<u32>) {
-        self.freezing = false;
+        self.freezing = None;
         self.was_set(store, Knob::MaxSectorsKb, kb, result);
     }
 
@@ -186,7 +188,7 @@ impl TunedDisk {
 
     /// Looks whether someone else has changed a setting that we have been changing.
     pub fn audit(&mut self, host: &dyn Host, store: &Store) {
-        if self.freezing || store.original(&self.disk.id).is_none() {
+        if self.freezing.is_some() || store.original(&self.disk.id).is_none() {
             return;
         }
         for knob in Knob::ALL {
@@ -205,7 +207,8 @@ impl TunedDisk {
     fn note(&self, store: &mut Store, changes: &[(Knob, u32)]) -> Result<(), Error> {
         let ours = Knobs::try_new(|knob| {
             let in_force = *self.in_force.get(knob);
-            let next = changes.iter().find_map(|&(changed, to)| (changed == knob).then_some(to));
+            let changing = changes.iter().find_map(|&(changed, to)| (changed == knob).then_some(to));
+            let next = changing.or(if knob == Knob::MaxSectorsKb { self.freezing } else { None });
             Ok(self.left_alone.get(knob).is_none().then_some([in_force, next.unwrap_or(in_force)]))
         });
         ours.and_then(|ours| store.note(&self.disk.id, ours))

@@ -314,7 +314,7 @@ impl TunedSession {
     }
 
     fn put_back(&mut self, world: &mut World<'_>) {
-        for disk in self.disks.iter_mut().filter(|disk| !disk.freezing) {
+        for disk in self.disks.iter_mut().filter(|disk| disk.freezing.is_none()) {
             disk.put_back(world.host, world.store);
         }
     }

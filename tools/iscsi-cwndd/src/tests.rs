@@ -5,11 +5,13 @@ mod cost;
 mod lab;
 
 use crate::config::OnExit;
+use crate::disk::TunedDisk;
 use crate::host::sim::{STOCK, disk, page};
 use crate::host::{Knob, Knobs, Reads};
 use crate::restore::Restored;
 use crate::session::Feedback;
 use crate::store::{Error, Store};
+use crate::throttle::Throttle;
 use crate::{restore, status};
 use cwnd_control::StrategyName;
 use lab::{Lab, logged};
@@ -214,7 +216,7 @@ fn trouble_while_a_queue_is_frozen_stops_what_was_to_follow() {
     let mut lab = Lab::new();
     // The login's page changes the request size, and the read-ahead once that is done.
     lab.run_us(1000, &[]);
-    while !lab.tuner().sessions[0].disks[0].freezing {
+    while lab.tuner().sessions[0].disks[0].freezing.is_none() {
         lab.run_us(1000, &[]);
         assert!(lab.sim.state().writes.is_empty());
     }
@@ -223,6 +225,23 @@ fn trouble_while_a_queue_is_frozen_stops_what_was_to_follow() {
     let state = lab.sim.state();
     let written = |knob| state.writes.iter().filter(|write| write.1 == knob).count();
     assert_eq!((written(Knob::MaxSectorsKb), written(Knob::ReadAheadKb)), (2, 0), "{:?}", state.writes);
+}
+
+#[test]
+fn a_request_size_that_was_being_written_at_the_end_is_put_back() {
+    let mut lab = Lab::new();
+    lab.crash();
+    let mut store = lab.store().unwrap();
+    let mut log = Throttle::new(0);
+    let mut sda = TunedDisk::new(&*lab.sim, &store, disk(1, "sda", 0)).unwrap();
+    let wanted = sda.wanted(16 << 10, 0, 7);
+    assert!(sda.apply(&*lab.sim, &mut store, &wanted, "", &mut log).is_some());
+    // The depth does not wait for it.
+    assert!(sda.apply(&*lab.sim, &mut store, &wanted, "", &mut log).is_none());
+    assert_eq!(lab.knobs("sda").queue_depth, 7);
+    lab.sim.state().knobs.get_mut("sda").unwrap().max_sectors_kb = 16;
+    restore::restore_all(&*lab.sim, &mut store).unwrap();
+    assert_eq!(lab.knobs("sda"), STOCK);
 }
 
 proptest! {
