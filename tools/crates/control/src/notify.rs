@@ -439,7 +439,7 @@ impl Notify {
                 }
                 return;
             }
-            if !self.shallow && self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 32 * 31) {
+            if !self.shallow && self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 64 * 63) {
                 // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
                 let most = goal.saturating_add(SLACK_REQUESTS * self.request()).min(self.bound());
                 self.window_bytes = (self.window_bytes + self.request()).min(most.max(self.window_bytes));
