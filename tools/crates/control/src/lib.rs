@@ -91,6 +91,18 @@ pub struct Input<'a> {
     pub disks: &'a [DiskState],
 }
 
+impl Input<'_> {
+    /// Of all disks.
+    fn read_bytes(&self) -> u64 {
+        self.disks.iter().fold(0, |sum, d| sum.saturating_add(d.read_bytes))
+    }
+
+    /// A request size is being set, which drains the queue.
+    fn changing(&self) -> bool {
+        self.disks.iter().any(|d| d.changing)
+    }
+}
+
 /// The settings asked for, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {

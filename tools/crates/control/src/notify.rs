@@ -8,14 +8,15 @@
 //!    +---------- no disk reads any more <------------------------------+
 //! ```
 //!
-//! **Start** finds the path's rate C from the trains in which requests are answered ([`Meter::train`]), and fills W up to
-//! C·RTTmin + slack at that rate. **Cruise** keeps it there, by what the pages show of the queue. Without pages W keeps
+//! **Start** finds the path's rate C from the trains in which packets arrive ([`Meter::train`]), and fills W up to
+//! C·RTTmin + slack at that rate. **Cruise** keeps it there, by what the pages show of the queue, and starts again where the pipe has gaps. Without pages W keeps
 //! its value: silence is no evidence. `docs/control.md` has the equations, the reasons and what is known to be weak.
 
 use std::collections::VecDeque;
 
 use crate::rate::{Meter, carried, per_second};
-use crate::{DiskState, Input, Limits, Output, PathState, Strategy};
+use crate::readers::Readers;
+use crate::{Input, Limits, Output, PathState, Strategy};
 
 /// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
 /// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it.
@@ -27,10 +28,6 @@ const REQUESTS_PER_BDP: u64 = 60;
 const SLACK_REQUESTS: u64 = 2;
 /// Asked for while nothing is known of the path: what the kernel's own read-ahead asks for.
 const FIRST_BYTES: u64 = 256 << 10;
-/// Reads over which a disk's mean request is taken.
-const MEAN_READS: u64 = 16;
-/// Least depth for a disk whose requests are small: open-iscsi's default. What it costs in bytes is little.
-const SMALL_DEPTH: u64 = 32;
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
 /// Round trips after which it is over though less arrives: TCP recovers from losses.
@@ -72,36 +69,6 @@ impl Phase {
     }
 }
 
-/// One disk's latest requests: W counts bytes, and a disk may be read in pieces smaller than the request size.
-#[derive(Clone, Copy, Debug)]
-struct Reader {
-    bytes: u64,
-    ios: u64,
-    mean_bytes: u64,
-}
-
-impl Reader {
-    fn new(disk: &DiskState) -> Self {
-        Self { bytes: disk.read_bytes, ios: disk.read_ios, mean_bytes: 0 }
-    }
-
-    fn look(&mut self, disk: &DiskState) {
-        let (Some(bytes), Some(ios)) = (disk.read_bytes.checked_sub(self.bytes), disk.read_ios.checked_sub(self.ios))
-        else {
-            *self = Self::new(disk);
-            return;
-        };
-        if ios >= MEAN_READS {
-            *self = Self { mean_bytes: bytes / ios, ..Self::new(disk) };
-        }
-    }
-
-    /// Bytes that one command of this disk asks for.
-    fn command_bytes(&self, request_bytes: u64) -> u64 {
-        if self.mean_bytes == 0 { request_bytes } else { self.mean_bytes.clamp(512, request_bytes.max(512)) }
-    }
-}
-
 /// The latest cut for a standing queue: to be undone if the queue turns out not to be this session's.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
@@ -119,8 +86,7 @@ pub struct Notify {
     phase: Phase,
     meter: Meter,
     path: PathState,
-    /// By the input's order of disks.
-    readers: Vec<Reader>,
+    readers: Readers,
     /// W, and what of it is let through so far.
     window_bytes: u64,
     filled_bytes: u64,
@@ -164,7 +130,7 @@ impl Notify {
             phase: Phase::Rest,
             meter: Meter::default(),
             path: PathState::default(),
-            readers: Vec::new(),
+            readers: Readers::default(),
             window_bytes: 0,
             filled_bytes: 0,
             moving_us: 0,
@@ -303,7 +269,7 @@ impl Notify {
             self.shallow |= 2 * self.filled_bytes > goal;
             self.quiet_until_us = input.now_us + RECOVERY_TRIPS * self.rtt_us();
         }
-        if self.capacity == 0 || self.filled_bytes + self.request() <= goal || changing(input) {
+        if self.capacity == 0 || self.filled_bytes + self.request() <= goal || input.changing() {
             return; // A loss from less is the path's own.
         }
         let full_trips = (input.now_us - *self.full_us.get_or_insert(input.now_us)) / self.rtt_us().max(1);
@@ -330,13 +296,13 @@ impl Notify {
     }
 
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
-    /// let through anew when they come back. Before C is known each completed byte lets two through.
+    /// let through anew when they come back. Before C is known each byte that arrives lets two through.
     fn fill(&mut self, input: &Input<'_>) {
         let done = self.meter.latest_bytes();
         let lump = self.request();
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
-        let asked = self.asked_bytes(input);
+        let asked = self.readers.asked_bytes(input.disks);
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
         if self.filled_bytes > used {
             self.bucket_bytes = lump;
@@ -448,12 +414,6 @@ impl Notify {
         }
     }
 
-    /// Bytes in flight.
-    fn asked_bytes(&self, input: &Input<'_>) -> u64 {
-        let of = |(d, r): (&DiskState, &Reader)| u64::from(d.in_flight) * r.command_bytes(d.request_bytes.into());
-        input.disks.iter().zip(&self.readers).map(of).fold(0, u64::saturating_add)
-    }
-
     fn path_cwnd_bytes(&self) -> u64 {
         u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes)
     }
@@ -462,7 +422,8 @@ impl Notify {
     fn asked_in_full(&self, input: &Input<'_>) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
         let cwnd_bytes = self.path_cwnd_bytes().saturating_add(SLACK_REQUESTS * self.request());
-        self.asked_bytes(input).saturating_add(self.request()) >= self.window_bytes && cwnd_bytes >= self.window_bytes
+        self.readers.asked_bytes(input.disks).saturating_add(self.request()) >= self.window_bytes
+            && cwnd_bytes >= self.window_bytes
     }
 
     /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
@@ -472,17 +433,16 @@ impl Notify {
         // While starting, the trains still grow: the next round trip may show twice the rate.
         let expected = if self.phase == Phase::Start { 2 * self.capacity } else { self.capacity };
         let best = self.request_for(expected);
-        let settled = self.phase == Phase::Cruise;
         let crowded = self.window_for(self.capacity) >= self.max_commands() * self.request();
         let request = if crowded {
             best.max(2 * self.request_bytes).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
-        } else if settled && best < self.request_bytes / 4 {
+        } else if self.phase == Phase::Cruise && best < self.request_bytes / 4 {
             best
         } else {
             self.request_bytes
         };
         let settled_us = if self.phase == Phase::Start { 2 * self.rtt_us() } else { CHANGE_US.max(10 * self.rtt_us()) };
-        if !changing(input) && request != self.request_bytes && now_us - self.request_changed_us > settled_us {
+        if !input.changing() && request != self.request_bytes && now_us - self.request_changed_us > settled_us {
             self.wanted_request_bytes = request;
             self.request_changed_us = now_us;
             self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, self.capacity / 1000);
@@ -502,31 +462,24 @@ impl Notify {
     }
 
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
-        let reading = input.disks.iter().filter(|d| d.reading).count().max(1) as u64;
-        let depth = |(i, disk): (usize, &DiskState)| {
-            let command_bytes = self.readers.get(i).map_or(self.request(), |r| r.command_bytes(self.request()));
-            let least = if command_bytes < self.request() / 2 { SMALL_DEPTH } else { 1 };
-            let commands = (self.filled_bytes / command_bytes).div_ceil(reading).max(least);
-            commands.clamp(1, u64::from(disk.max_depth).clamp(1, self.max_commands())) as u32
-        };
         let expected = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         Output {
             phase: self.phase.name(),
             limit: self.limit(input),
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
-            depths: input.disks.iter().enumerate().map(depth).collect(),
+            depths: self.readers.depths(
+                |bytes| self.filled_bytes / bytes,
+                self.request(),
+                self.max_commands(),
+                input.disks,
+            ),
             read_ahead_bytes: expected.max(1 << 20).min(self.limits.max_read_ahead_bytes),
             next_us,
             page_us: self.rtt_us().max(10_000),
             reason: self.reason.clone(),
         }
     }
-}
-
-/// A request size is being set, which drains the queue.
-fn changing(input: &Input<'_>) -> bool {
-    input.disks.iter().any(|d| d.changing)
 }
 
 impl Strategy for Notify {
@@ -549,20 +502,15 @@ impl Strategy for Notify {
         }
         if let Some(disk) = input.disks.iter().find(|d| d.reading && d.request_bytes > 0) {
             if self.request_bytes != disk.request_bytes {
-                // The means and the trains were of requests of the other size.
+                // The means were of requests of the other size.
                 self.request_bytes = disk.request_bytes;
                 self.readers.clear();
             }
             self.window_bytes = self.window_bytes.min(self.bound());
         }
-        if self.readers.len() != input.disks.len() {
-            self.readers = input.disks.iter().map(Reader::new).collect();
-        }
-        for (reader, disk) in self.readers.iter_mut().zip(input.disks) {
-            reader.look(disk);
-        }
-        let read_bytes = || input.disks.iter().fold(0u64, |sum, d| sum.saturating_add(d.read_bytes));
-        self.meter.push(input.now_us, input.received.map_or_else(read_bytes, |received| received.bytes));
+        self.readers.look(input.disks);
+        let bytes = input.received.map_or_else(|| input.read_bytes(), |received| received.bytes);
+        self.meter.push(input.now_us, bytes);
         let out_of_order_pkts = input.received.map_or(0, |received| received.out_of_order_pkts);
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
             self.hole_us = Some(input.now_us);

@@ -63,15 +63,20 @@ impl Readers {
         disks.iter().zip(&self.0).map(of).fold(0, u64::saturating_add)
     }
 
-    /// The window as depths, an equal share for each disk that reads.
-    pub fn depths(&self, window_bytes: u64, request_bytes: u32, max_commands: u32, disks: &[DiskState]) -> Vec<u32> {
+    /// The window as depths, an equal share for each disk that reads. `commands`: of a size in bytes, that the window has.
+    pub fn depths(
+        &self,
+        commands: impl Fn(u64) -> u64,
+        request_bytes: u64,
+        max_commands: u64,
+        disks: &[DiskState],
+    ) -> Vec<u32> {
         let reading = disks.iter().filter(|d| d.reading).count().max(1) as u64;
-        let request = u64::from(request_bytes);
         let depth = |(i, disk): (usize, &DiskState)| {
-            let command_bytes = self.0.get(i).map_or(request, |r| r.command_bytes(request));
-            let least = if command_bytes < request / 2 { SMALL_DEPTH } else { 1 };
-            let commands = window_bytes.div_ceil(command_bytes).div_ceil(reading).max(least);
-            commands.clamp(1, disk.max_depth.clamp(1, max_commands).into()) as u32
+            let command_bytes = self.0.get(i).map_or(request_bytes, |r| r.command_bytes(request_bytes));
+            let least = if command_bytes < request_bytes / 2 { SMALL_DEPTH } else { 1 };
+            let share = commands(command_bytes).div_ceil(reading).max(least);
+            share.clamp(1, u64::from(disk.max_depth).clamp(1, max_commands)) as u32
         };
         disks.iter().enumerate().map(depth).collect()
     }

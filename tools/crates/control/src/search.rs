@@ -160,10 +160,10 @@ impl Search {
 
     /// Follows the current trial to its end.
     fn measure(&mut self, input: &Input<'_>) {
-        let bytes = input.disks.iter().fold(0u64, |sum, d| sum.saturating_add(d.read_bytes));
+        let bytes = input.read_bytes();
         let begin =
             |settling| Some(Span { from_us: input.now_us, from_bytes: bytes, settling, looks: 0, full_looks: 0 });
-        let Some(mut span) = self.span.filter(|span| !changing(input) && span.from_bytes <= bytes) else {
+        let Some(mut span) = self.span.filter(|span| !input.changing() && span.from_bytes <= bytes) else {
             self.span = begin(true);
             return;
         };
@@ -249,13 +249,16 @@ impl Search {
 
     fn output(&mut self, input: &Input<'_>, phase: &'static str, next_us: u64) -> Output {
         let wanted = self.request_for(self.window_bytes);
-        let refused = std::mem::replace(&mut self.wanted_request_bytes, wanted) == wanted && !changing(input);
+        let refused = std::mem::replace(&mut self.wanted_request_bytes, wanted) == wanted && !input.changing();
         let used = self.in_use(input);
         // Behind the drain come requests of the new size, and no more than the window may follow.
         let command_bytes = if refused { self.request_bytes } else { wanted.max(self.request_bytes) };
         if command_bytes != self.request_bytes {
             self.readers.clear();
         }
+        let request_bytes = u64::from(command_bytes);
+        let max_commands = u64::from(self.limits.max_commands);
+        let commands = |bytes| self.window_bytes.div_ceil(bytes);
         Output {
             phase,
             limit: match phase {
@@ -266,18 +269,13 @@ impl Search {
             },
             window_bytes: self.window_bytes,
             request_bytes: wanted,
-            depths: self.readers.depths(self.window_bytes, command_bytes, self.limits.max_commands, input.disks),
+            depths: self.readers.depths(commands, request_bytes, max_commands, input.disks),
             read_ahead_bytes: (2 * self.window_bytes).max(READ_AHEAD_BYTES).min(self.limits.max_read_ahead_bytes),
             next_us,
             page_us: u64::MAX,
             reason: self.reason.clone(),
         }
     }
-}
-
-/// A request size is being set, which drains the queue.
-fn changing(input: &Input<'_>) -> bool {
-    input.disks.iter().any(|d| d.changing)
 }
 
 impl Strategy for Search {
