@@ -3,7 +3,8 @@
 //!
 //! A question for the page waits for the data asked for before, and a write to `max_sectors_kb` for all that is in
 //! flight; neither may hold up the other sessions. A session has its thread only while it has such calls to make: from
-//! the first job until [`Crew::dismiss`].
+//! the first job until [`Crew::dismiss`]. The look at all open files of the machine, which is for all sessions at once,
+//! has one as well: [`FILES`].
 
 use crate::host::{AskError, Disk, DiskId, Host, Knob};
 use crate::restore;
@@ -17,14 +18,19 @@ use std::thread;
 /// Sysfs paths, one page and a sense buffer; all of it locked in memory.
 const STACK_BYTES: usize = 128 << 10;
 
+/// In the place of a session's number, which the kernel counts up from 1.
+pub const FILES: u32 = u32::MAX;
+
 pub enum Job {
     Ask(Disk),
     SetMaxSectors { disk: Disk, kb: u32 },
+    RenewReadAhead(Vec<Disk>),
 }
 
 pub enum Done {
     Asked(Result<Vec<u8>, AskError>),
     SetMaxSectors { id: DiskId, kb: u32, read_back: io::Result<u32> },
+    RenewedReadAhead(io::Result<usize>),
 }
 
 impl Job {
@@ -35,6 +41,7 @@ impl Job {
                 let read_back = restore::set(host, &disk, Knob::MaxSectorsKb, kb);
                 Done::SetMaxSectors { id: disk.id, kb, read_back }
             }
+            Self::RenewReadAhead(disks) => Done::RenewedReadAhead(host.renew_read_ahead(&disks)),
         }
     }
 
@@ -42,6 +49,7 @@ impl Job {
         match self {
             Self::Ask(_) => Done::Asked(Err(error.into())),
             Self::SetMaxSectors { disk, kb } => Done::SetMaxSectors { id: disk.id, kb, read_back: Err(error) },
+            Self::RenewReadAhead(_) => Done::RenewedReadAhead(Err(error)),
         }
     }
 }
@@ -77,7 +85,7 @@ impl Threads {
         thread::Builder::new().name(format!("session{sid}")).stack_size(STACK_BYTES).spawn(move || {
             for job in jobs {
                 let result = match job {
-                    Job::SetMaxSectors { .. } => {
+                    Job::SetMaxSectors { .. } | Job::RenewReadAhead(_) => {
                         // Held while writing, so that stop() waits for a write that has begun.
                         let stopped = stopped.lock().unwrap_or_else(PoisonError::into_inner);
                         if *stopped { job.failed(io::ErrorKind::Interrupted.into()) } else { job.run(&*host) }
@@ -161,6 +169,10 @@ mod tests {
         }
 
         fn run_queue(&self, _: &Disk) -> io::Result<()> {
+            unreachable!()
+        }
+
+        fn renew_read_ahead(&self, _: &[Disk]) -> io::Result<usize> {
             unreachable!()
         }
 

@@ -27,6 +27,8 @@ pub struct TunedDisk {
     asked: Knobs<Option<u32>>,
     /// What is being written to `max_sectors_kb`: it waits for what is in flight.
     pub freezing: Option<u32>,
+    /// Files that are open may have another read-ahead than the disk has now.
+    pub stale_files: bool,
     /// The kernel could be told to use a greater depth at once: it has debugfs, and is not locked down.
     prompt: bool,
     statistics: Statistics,
@@ -46,6 +48,7 @@ impl TunedDisk {
             left_alone: Knobs::default(),
             asked: Knobs::default(),
             freezing: None,
+            stale_files: false,
             prompt: true,
             statistics: Statistics::default(),
             reads: None,
@@ -176,6 +179,7 @@ impl TunedDisk {
         }
         if let Ok(found) = Knobs::try_new(|knob| host.get(&self.disk, knob)) {
             (self.in_force, self.asked) = (found, Knobs::default());
+            self.stale_files = true;
         }
     }
 
@@ -217,6 +221,7 @@ impl TunedDisk {
     fn was_set(&mut self, store: &mut Store, knob: Knob, wanted: u32, result: io::Result<u32>) {
         match result {
             Ok(value) => {
+                self.stale_files |= knob == Knob::ReadAheadKb;
                 *self.in_force.get_mut(knob) = value;
                 *self.asked.get_mut(knob) = Some(wanted);
                 if value != wanted {

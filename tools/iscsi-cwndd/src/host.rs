@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 pub use sock_diag::Ends;
 
+pub mod open_files;
 pub mod scsi;
 #[cfg(test)]
 pub mod sim;
@@ -148,6 +149,9 @@ pub trait Host: Send + Sync {
     /// Has a greater depth used at once. By itself the kernel looks for room in the queue when a request completes, and
     /// with a mostly empty pipe the next one is most of a round trip away.
     fn run_queue(&self, disk: &Disk) -> io::Result<()>;
+    /// Gives the files that are open on the disks the read-ahead set now: each keeps what it was opened with. Returns how
+    /// many there were.
+    fn renew_read_ahead(&self, disks: &[Disk]) -> io::Result<usize>;
     /// What a connection has received, packet by packet.
     fn received(&self, ends: Ends) -> io::Result<Received>;
     /// Memory that can be had without swapping.

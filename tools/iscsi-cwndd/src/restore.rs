@@ -27,6 +27,8 @@ pub struct Restored {
     pub count: u32,
     /// Disks that still lack some of theirs.
     pub failed: Vec<String>,
+    /// Disks with their own read-ahead again, which their open files do not have yet.
+    pub stale: Vec<Disk>,
 }
 
 /// Gives every disk with saved originals these back, except where someone else has changed a setting meanwhile. Disks
@@ -39,6 +41,9 @@ pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error
             Some(disk) => restore(host, store, disk, &mut restored)?,
             None => store.forget(&id)?,
         }
+    }
+    if let Err(error) = host.renew_read_ahead(&restored.stale) {
+        log::info!("files that are open keep their read-ahead: {error}");
     }
     Ok(restored)
 }
@@ -66,6 +71,9 @@ pub fn restore(host: &dyn Host, store: &mut Store, disk: &Disk, restored: &mut R
             Ok(now) => {
                 log::info!("{name}: {knob_name} {found} -> {now}: put back");
                 restored.count += 1;
+                if knob == Knob::ReadAheadKb {
+                    restored.stale.push(disk.clone());
+                }
             }
             Err(error) => {
                 log::warn!("{name}: {knob_name} {found} -> {original} failed: {error}");

@@ -267,6 +267,8 @@ impl TunedSession {
                     world.crew.dismiss(self.info.sid);
                 }
             }
+            // Of all sessions.
+            Done::RenewedReadAhead(_) => {}
         }
     }
 

@@ -24,9 +24,12 @@ fn a_reading_disk_is_tuned_and_put_back_at_the_end() {
     assert_eq!(lab.feedback(), &Feedback::Good);
     assert_ne!(lab.knobs("sda"), STOCK);
     assert!(lab.asked() > 10, "asked {} times in 3 s", lab.asked());
+    let open_kb = |lab: &Lab| lab.sim.state().open_read_ahead_kb["sda"];
+    assert_eq!(open_kb(&lab), lab.knobs("sda").read_ahead_kb);
     lab.stop();
     assert_eq!(lab.knobs("sda"), STOCK);
     assert_eq!(lab.knobs("sdb"), STOCK);
+    assert_eq!(open_kb(&lab), STOCK.read_ahead_kb);
     assert_eq!(lab.store().unwrap().disks(), []);
 }
 
@@ -82,11 +85,11 @@ fn what_cannot_be_put_back_is_not_forgotten() {
     assert!(matches!(lab.feedback(), Feedback::NotOffered(_)));
     lab.stop();
     let restored = restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap();
-    assert_eq!(restored, Restored { count: 0, failed: vec!["sda".into(), "sdb".into()] });
+    assert_eq!(restored, Restored { count: 0, failed: vec!["sda".into(), "sdb".into()], ..Restored::default() });
     assert_eq!(lab.knobs("sda"), Knobs { read_ahead_kb: lab.knobs("sda").read_ahead_kb, ..STOCK });
     lab.sim.state().unwritable = None;
     let restored = restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap();
-    assert_eq!(restored, Restored { count: 2, failed: Vec::new() });
+    assert_eq!((restored.count, restored.failed), (2, Vec::new()));
     assert_eq!((lab.knobs("sda"), lab.knobs("sdb")), (STOCK, STOCK));
     assert_eq!(lab.store().unwrap().disks(), []);
 }

@@ -5,7 +5,7 @@
 //! run it on a simulated host.
 
 use crate::config::{Config, OnExit};
-use crate::crew::{Crew, Done};
+use crate::crew::{Crew, Done, FILES, Job};
 use crate::disk::TunedDisk;
 use crate::host::{Host, Session};
 use crate::record::Recorder;
@@ -20,6 +20,8 @@ use std::sync::Arc;
 const SETTLE_US: u64 = 20_000;
 /// Least time between two looks at sysfs, for each disk found: it is some dozens of small files. Uevents come at once.
 const RESCAN_US: u64 = 100_000;
+/// Least time between two looks at all open files of the machine.
+const RENEW_US: u64 = 200_000;
 /// The part of available memory that read-ahead may take: all disks reading, an eighth.
 const READ_AHEAD_SHARE: u64 = 8;
 
@@ -32,6 +34,8 @@ pub struct Tuner {
     log: Throttle,
     recorder: Recorder,
     rescan_due_us: u64,
+    /// `None` while that is being done.
+    renew_due_us: Option<u64>,
     pace: Pace,
     max_read_ahead_bytes: u64,
 }
@@ -76,6 +80,7 @@ impl Tuner {
             log,
             recorder,
             rescan_due_us: 0,
+            renew_due_us: Some(0),
             pace: Pace::default(),
             max_read_ahead_bytes: u64::MAX,
         })
@@ -93,10 +98,39 @@ impl Tuner {
         for session in &mut self.sessions {
             due_us = due_us.min(session.step(&mut world!(self), now_us));
         }
-        due_us
+        due_us.min(self.renew_read_ahead(now_us))
+    }
+
+    /// Has open files follow their disks' read-ahead. Returns when that may be done next.
+    fn renew_read_ahead(&mut self, now_us: u64) -> u64 {
+        let mut stale = self.sessions.iter_mut().flat_map(|session| &mut session.disks).filter(|disk| disk.stale_files);
+        match self.renew_due_us {
+            Some(due_us) if due_us <= now_us => {
+                let mut disks = Vec::new();
+                for disk in stale {
+                    disk.stale_files = false;
+                    disks.push(disk.disk.clone());
+                }
+                if !disks.is_empty() {
+                    self.renew_due_us = None;
+                    self.crew.submit(FILES, Job::RenewReadAhead(disks));
+                }
+                u64::MAX
+            }
+            Some(due_us) if stale.next().is_some() => due_us,
+            _ => u64::MAX,
+        }
     }
 
     pub fn done(&mut self, now_us: u64, sid: u32, done: Done) {
+        if let Done::RenewedReadAhead(result) = done {
+            if let Err(error) = result {
+                self.log.info(format_args!("files that are open keep their read-ahead: {error}"));
+            }
+            self.renew_due_us = Some(now_us + RENEW_US);
+            self.crew.dismiss(FILES);
+            return;
+        }
         if let Some(session) = self.sessions.iter_mut().find(|session| session.info.sid == sid) {
             session.done(&mut world!(self), now_us, done);
         }

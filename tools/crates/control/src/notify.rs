@@ -26,6 +26,9 @@ const REQUESTS_PER_BDP: u64 = 60;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
 /// received.
 const SLACK_REQUESTS: u64 = 2;
+/// Least read-ahead, of all disks that read; and of one of them, the kernel's own (`VM_READAHEAD_PAGES`).
+const MIN_READ_AHEAD_BYTES: u64 = 1 << 20;
+const KERNEL_READ_AHEAD_BYTES: u64 = 128 << 10;
 /// Asked for while nothing is known of the path: what the kernel's own read-ahead asks for.
 const FIRST_BYTES: u64 = 256 << 10;
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
@@ -101,6 +104,8 @@ pub struct Notify {
     capacity: u64,
     /// (time in us, C) of the start's latest one and a half round trips.
     found: VecDeque<(u64, u64)>,
+    /// Of all disks that read: what the readers ask for ahead.
+    read_ahead_bytes: u64,
     /// Successive pages with too long a queue.
     queued_trips: u32,
     last_queue_us: u64,
@@ -140,6 +145,7 @@ impl Notify {
             request_bytes: 0,
             wanted_request_bytes: 0,
             capacity: 0,
+            read_ahead_bytes: 0,
             queued_trips: 0,
             last_queue_us: 0,
             cut: None,
@@ -163,6 +169,7 @@ impl Notify {
         self.wanted_request_bytes = self.request_bytes;
         self.window_bytes = self.window_for(self.capacity).max(FIRST_BYTES).min(self.bound());
         self.filled_bytes = self.window_bytes;
+        self.read_ahead_bytes = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.meter.clear();
         (self.congested, self.shallow) = (false, false);
         self.enter(Phase::Rest, "nothing reads".into());
@@ -326,15 +333,27 @@ impl Notify {
         // A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
         // doubles with a paced sender's cwnd, requests must be ahead of it.
         let rate = self.capacity.max(self.meter.average(RATE_TRIPS * self.rtt_us()).unwrap_or(0));
-        let before = self.found.front().map_or(self.capacity, |&(_, capacity)| capacity);
-        let doubles = self.phase == Phase::Start && self.capacity / 3 >= before / 2;
-        let extra = if doubles { rate / 2 } else { rate / 16 };
+        let extra = if self.doubles() { rate / 2 } else { rate / 16 };
         let allowed = carried(rate + extra, input.now_us - self.last_tick_us);
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
         let pending = self.bucket_bytes.saturating_sub(lump);
         if pending >= lump || self.filled_bytes + lump > self.window_bytes {
             self.filled_bytes = (self.filled_bytes + pending).min(self.window_bytes);
             self.bucket_bytes = self.bucket_bytes.min(lump);
+        }
+    }
+
+    /// C has grown by half in one and a half round trips.
+    fn doubles(&self) -> bool {
+        let before = self.found.front().map_or(self.capacity, |&(_, capacity)| capacity);
+        self.phase == Phase::Start && self.capacity / 3 >= before / 2
+    }
+
+    /// Read-ahead follows W; not its every breath, since all files that are open have to be told.
+    fn fit_read_ahead(&mut self) {
+        let fit = self.window_bytes.max(self.window_for(self.capacity));
+        if !self.doubles() && fit.abs_diff(self.read_ahead_bytes) > fit / 8 {
+            self.read_ahead_bytes = fit;
         }
     }
 
@@ -462,7 +481,7 @@ impl Notify {
     }
 
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
-        let expected = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
+        let reading = input.disks.iter().filter(|d| d.reading).count().max(1) as u64;
         Output {
             phase: self.phase.name(),
             limit: self.limit(input),
@@ -474,7 +493,8 @@ impl Notify {
                 self.max_commands(),
                 input.disks,
             ),
-            read_ahead_bytes: expected.max(1 << 20).min(self.limits.max_read_ahead_bytes),
+            read_ahead_bytes: (self.read_ahead_bytes.max(MIN_READ_AHEAD_BYTES) / reading)
+                .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
             next_us,
             page_us: self.rtt_us().max(10_000),
             reason: self.reason.clone(),
@@ -527,6 +547,7 @@ impl Strategy for Notify {
             }
         };
         self.fit_request(input);
+        self.fit_read_ahead();
         self.last_tick_us = input.now_us;
         self.output(input, input.now_us + wait_us)
     }

@@ -18,6 +18,8 @@ pub struct State {
     pub session: Option<Session>,
     pub knobs: BTreeMap<String, Knobs<u32>>,
     pub reads: BTreeMap<String, Reads>,
+    /// The read-ahead of each disk's open file, once renewed.
+    pub open_read_ahead_kb: BTreeMap<String, u32>,
     /// `None`: ILLEGAL REQUEST.
     pub answer: Option<Vec<u8>>,
     pub asked: u32,
@@ -54,6 +56,7 @@ impl Sim {
             knobs: session.disks.iter().map(|disk| (disk.name.clone(), STOCK)).collect(),
             reads: session.disks.iter().map(|disk| (disk.name.clone(), Reads::default())).collect(),
             session: Some(session),
+            open_read_ahead_kb: BTreeMap::new(),
             answer: Some(page().encode()),
             asked: 0,
             available_bytes: 1 << 30,
@@ -166,6 +169,15 @@ impl Host for Sim {
 
     fn run_queue(&self, _: &Disk) -> io::Result<()> {
         self.state().debugfs.then_some(()).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn renew_read_ahead(&self, disks: &[Disk]) -> io::Result<usize> {
+        let mut state = self.state();
+        for disk in disks {
+            let knobs = state.knobs.get(&disk.name).copied().ok_or(io::ErrorKind::NotFound)?;
+            state.open_read_ahead_kb.insert(disk.name.clone(), knobs.read_ahead_kb);
+        }
+        Ok(disks.len())
     }
 
     fn received(&self, _: Ends) -> io::Result<Received> {

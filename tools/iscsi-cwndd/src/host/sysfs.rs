@@ -5,7 +5,7 @@
 //! freezes the queue.
 
 use super::sock_diag::SockDiag;
-use super::{AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, Statistics, scsi};
+use super::{AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, Statistics, open_files, scsi};
 use cwnd_control::Received;
 use std::fs::{self, File};
 use std::io;
@@ -111,6 +111,13 @@ impl Host for Sysfs {
         fs::write(self.root.join("kernel/debug/block").join(&disk.name).join("state"), "run")
     }
 
+    fn renew_read_ahead(&self, disks: &[Disk]) -> io::Result<usize> {
+        let partitions = |disk| entries(&block_dir(disk)).filter_map(|entry| read(&entry.join("dev")).ok());
+        let devices: Vec<String> =
+            disks.iter().flat_map(|disk| partitions(disk).chain([disk.number.clone()])).collect();
+        open_files::renew_read_ahead(&devices)
+    }
+
     fn received(&self, ends: Ends) -> io::Result<Received> {
         match &self.sock_diag {
             Ok(sock_diag) => sock_diag.received(ends),
@@ -155,7 +162,7 @@ fn knob_path(disk: &Disk, knob: Knob) -> PathBuf {
 }
 
 /// What is in a directory; nothing where there is no such directory.
-fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
 }
 

@@ -166,6 +166,10 @@ impl Host for Tree {
         self.sysfs.run_queue(disk)
     }
 
+    fn renew_read_ahead(&self, disks: &[Disk]) -> io::Result<usize> {
+        self.sysfs.renew_read_ahead(disks)
+    }
+
     fn received(&self, ends: Ends) -> io::Result<Received> {
         let n = self.ports.iter().position(|&port| port == ends.local.port()).unwrap();
         let bytes = self.sent_bytes[n].load(Relaxed);
