@@ -295,8 +295,11 @@ impl Notify {
         }
     }
 
-    /// W is on the path, all of it, and makes no queue: the path carries more.
+    /// W is on the path, all of it, and makes no queue: the path carries more, and W may be more.
     fn idle(&self, input: &Input<'_>, queue_us: u64, rate: Option<u64>) -> bool {
+        if self.window_bytes >= self.bound() {
+            return false;
+        }
         // Bytes asked for that are not on the path. Whole requests account for about one.
         let waiting = rate.map_or(0, |rate| self.window_bytes.saturating_sub(carried(rate, self.rtt_us())));
         queue_us < self.queue_low_us() && 2 * waiting < 5 * self.request() && self.asked_in_full(input)
@@ -441,8 +444,11 @@ impl Notify {
     fn asked_in_full(&self, input: &Input<'_>) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
         let cwnd_bytes = self.path_cwnd_bytes().saturating_add(SLACK_REQUESTS * self.request());
+        self.asked(input) && cwnd_bytes >= self.window_bytes
+    }
+
+    fn asked(&self, input: &Input<'_>) -> bool {
         self.readers.asked_bytes(input.disks).saturating_add(self.request()) >= self.window_bytes
-            && cwnd_bytes >= self.window_bytes
     }
 
     /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
@@ -468,13 +474,25 @@ impl Notify {
         }
     }
 
+    /// In words. What is asked for, does not arrive and does not wait for TCP either is with the target's disk.
     fn limit(&self, input: &Input<'_>) -> &'static str {
+        let wanted = carried(self.capacity, self.rtt_us()).saturating_add(SLACK_REQUESTS * self.request());
+        let rate = self.meter.average(RATE_TRIPS * self.rtt_us()).unwrap_or(u64::MAX);
+        let arriving = carried(rate, self.path.srtt_us.into());
         match self.phase {
             Phase::Rest => "application",
             _ if u64::from(self.path.snd_wnd_bytes) < self.window_bytes => "advertised window",
             _ if u64::from(self.path.sndbuf_bytes) < self.window_bytes => "send buffer",
+            _ if self.asked(input)
+                && u64::from(self.path.notsent_bytes) < self.request()
+                && arriving < self.window_bytes / 2 =>
+            {
+                "disk"
+            }
             _ if self.path_cwnd_bytes() < self.window_bytes => "cwnd",
-            _ if self.capacity > 0 && self.window_bytes >= self.window_for(self.capacity) => "link",
+            _ if wanted > self.limits.max_window_bytes => "depth",
+            _ if wanted > self.bound() => "request size",
+            _ if self.capacity > 0 && self.window_bytes >= wanted => "link",
             _ if self.asked_in_full(input) => "depth",
             _ => "application",
         }

@@ -15,6 +15,8 @@ struct Path {
     rate: f64,
     rtt_us: u64,
     queue_bdp: f64,
+    /// What the target's disk can read, in bytes/s.
+    disk_rate: f64,
 }
 
 impl std::fmt::Display for Path {
@@ -32,12 +34,18 @@ struct Run {
     lost: f64,
     lost_last_half: f64,
     seconds: f64,
+    /// Which limit binds in the end.
+    limit: &'static str,
 }
 
 impl Path {
     /// Bytes per second over the whole run, as a share of the rate.
     fn run(self, name: StrategyName, seconds: f64) -> Run {
-        let mut law = strategy(name, Limits::default()).expect("a strategy");
+        self.run_within(Limits::default(), name, seconds)
+    }
+
+    fn run_within(self, limits: Limits, name: StrategyName, seconds: f64) -> Run {
+        let mut law = strategy(name, limits).expect("a strategy");
         let per_step = self.rate * STEP_US as f64 / 1e6;
         let bdp = self.rate * self.rtt_us as f64 / 1e6;
         let queue_limit = (bdp * self.queue_bdp).max(20.0 * MSS);
@@ -65,7 +73,7 @@ impl Path {
 
         let (mut cwnd, mut in_flight, mut backlog, mut queue) = (10.0 * MSS, 0.0, 0.0, 0.0);
         let (mut slow_start, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, 0, 0, 0.0);
-        let (mut asked, mut received) = (0.0, 0.0);
+        let (mut asked, mut received, mut waiting_for_disk) = (0.0, 0.0, 0.0f64);
         let mut asks: VecDeque<f64> = vec![0.0; half_steps].into();
         let mut data: VecDeque<f64> = vec![0.0; half_steps].into();
         let mut acks: VecDeque<f64> = vec![0.0; half_steps].into();
@@ -81,7 +89,10 @@ impl Path {
                 new += request;
             }
             asks.push_back(new);
-            backlog += asks.pop_front().unwrap_or(0.0);
+            waiting_for_disk += asks.pop_front().unwrap_or(0.0);
+            let read = waiting_for_disk.min(self.disk_rate * STEP_US as f64 / 1e6);
+            waiting_for_disk -= read;
+            backlog += read;
             // The sender paces as Linux does (net.ipv4.tcp_pacing_ss_ratio, tcp_pacing_ca_ratio); its link is ten times
             // the bottleneck.
             let pacing = if slow_start { 2.0 } else { 1.2 } * cwnd / f64::from(path.srtt_us) * STEP_US as f64;
@@ -128,6 +139,7 @@ impl Path {
             disk.in_flight = ((asked - received) / request).ceil() as u32;
             path.snd_cwnd_pkts = (cwnd / MSS) as u32;
             path.srtt_us = self.rtt_us as u32 + (queue / self.rate * 1e6) as u32;
+            path.notsent_bytes = backlog as u32;
             path.clock_us = now;
 
             let arrived_page = page.filter(|&due| now >= due).map(|_| path);
@@ -149,6 +161,7 @@ impl Path {
                 next_page = now + set.page_us;
             }
         }
+        out.limit = set.limit;
         out
     }
 }
@@ -168,8 +181,9 @@ fn paths() -> impl Iterator<Item = Path> {
     let rtts = [2_000, 20_000, 50_000, 200_000];
     let queues = [0.1, 0.25, 1.0];
     rates.into_iter().flat_map(move |rate| {
-        rtts.into_iter()
-            .flat_map(move |rtt_us| queues.into_iter().map(move |queue_bdp| Path { rate, rtt_us, queue_bdp }))
+        rtts.into_iter().flat_map(move |rtt_us| {
+            queues.into_iter().map(move |queue_bdp| Path { rate, rtt_us, queue_bdp, disk_rate: f64::INFINITY })
+        })
     })
 }
 
@@ -209,4 +223,16 @@ fn searches_find_the_path_by_throughput_alone() {
         }
     }
     assert!(bad.is_empty(), "\n{}", bad.join("\n"));
+}
+
+#[test]
+fn says_which_limit_binds() {
+    let path = Path { rate: 12.5e6, rtt_us: 50_000, queue_bdp: 1.0, disk_rate: f64::INFINITY };
+    let small = Limits { max_request_bytes: 16 << 10, max_commands: 16, ..Limits::default() };
+    let few = Limits { max_window_bytes: 256 << 10, ..Limits::default() };
+    let limit = |path: Path, limits| path.run_within(limits, StrategyName::Notify, 10.0).limit;
+    assert_eq!(limit(path, Limits::default()), "link");
+    assert_eq!(limit(path, small), "request size");
+    assert_eq!(limit(path, few), "depth");
+    assert_eq!(limit(Path { disk_rate: 2e6, ..path }, Limits::default()), "disk");
 }
