@@ -16,6 +16,8 @@ use cwnd_log_page::{Connection, Page};
 
 /// After a question that failed, or a page that was refused.
 const RETRY_US: u64 = 1_000_000;
+/// A disk without reads for this long leaves its share of the window to the session's others.
+const SHARE_US: u64 = 100_000;
 /// Bounds of what a strategy may ask for as its next time.
 const MIN_TICK_US: u64 = 100;
 const MAX_TICK_US: u64 = 10_000_000;
@@ -108,6 +110,8 @@ pub struct TunedSession {
     /// The login that was asked and has not answered yet.
     asking: Option<String>,
     asked_us: u64,
+    /// The disk asked last: they take turns, since a question takes the place of one of its reads.
+    questioned: usize,
     ask_due_us: u64,
     /// When the next look would be due had all been a pace apart.
     paced_us: u64,
@@ -127,6 +131,7 @@ impl TunedSession {
             fresh: None,
             asking: None,
             asked_us: 0,
+            questioned: 0,
             ask_due_us: 0,
             paced_us: 0,
             due_us: 0,
@@ -229,11 +234,11 @@ impl TunedSession {
         if self.asking.is_some() {
             return;
         }
-        let idle_after_us = world.config.idle_after_us();
-        let reader = self.disks.iter().find(|disk| disk.reading(now_us, idle_after_us));
-        let Some(disk) = reader.or(self.disks.first()) else {
-            return;
-        };
+        let (idle_after_us, count) = (world.config.idle_after_us(), self.disks.len());
+        let mut next = (1..=count).map(|n| (self.questioned + n) % count);
+        let reads = |&n: &usize| self.disks.get(n).is_some_and(|disk| disk.reading(now_us, idle_after_us));
+        self.questioned = next.find(reads).unwrap_or(0);
+        let Some(disk) = self.disks.get(self.questioned) else { return };
         self.asking = Some(self.info.login.clone());
         self.asked_us = now_us;
         world.crew.submit(self.info.sid, Job::Ask(disk.disk.clone()));
@@ -323,9 +328,8 @@ impl TunedSession {
 
     /// Asks the strategy and does what it says.
     fn consult(&mut self, world: &mut World<'_>, now_us: u64) {
-        let idle_after_us = world.config.idle_after_us();
-        let states: Vec<DiskState> =
-            self.disks.iter().map(|disk| disk.state(disk.reading(now_us, idle_after_us))).collect();
+        let share_us = SHARE_US.min(world.config.idle_after_us());
+        let states: Vec<DiskState> = self.disks.iter().map(|disk| disk.state(disk.reading(now_us, share_us))).collect();
         let path = self.fresh.take();
         let received = self.info.ends.and_then(|ends| world.host.received(ends).ok());
         let input = Input { now_us, path, received, disks: &states };

@@ -30,7 +30,7 @@ const SLACK_REQUESTS: u64 = 2;
 const MIN_READ_AHEAD_BYTES: u64 = 1 << 20;
 const KERNEL_READ_AHEAD_BYTES: u64 = 128 << 10;
 /// Asked for while nothing is known of the path: what the kernel's own read-ahead asks for.
-const FIRST_BYTES: u64 = 256 << 10;
+const FIRST_BYTES: u64 = 128 << 10;
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
 /// Round trips after which it is over though less arrives: TCP recovers from losses.

@@ -63,7 +63,8 @@ impl Readers {
         disks.iter().zip(&self.0).map(of).fold(0, u64::saturating_add)
     }
 
-    /// The window as depths, an equal share for each disk that reads. `commands`: of a size in bytes, that the window has.
+    /// The window as depths, an equal share for each disk that reads; while none does, for each that might, as all of
+    /// them could begin at once. `commands`: of a size in bytes, that the window has.
     pub fn depths(
         &self,
         commands: impl Fn(u64) -> u64,
@@ -71,7 +72,10 @@ impl Readers {
         max_commands: u64,
         disks: &[DiskState],
     ) -> Vec<u32> {
-        let reading = disks.iter().filter(|d| d.reading).count().max(1) as u64;
+        let reading = match disks.iter().filter(|d| d.reading).count() {
+            0 => disks.len().max(1),
+            reading => reading,
+        } as u64;
         let depth = |(i, disk): (usize, &DiskState)| {
             let command_bytes = self.0.get(i).map_or(request_bytes, |r| r.command_bytes(request_bytes));
             let least = if command_bytes < request_bytes / 2 { SMALL_DEPTH } else { 1 };
