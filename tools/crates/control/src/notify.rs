@@ -27,7 +27,7 @@ const REQUESTS_PER_BDP: u64 = 60;
 /// received.
 const SLACK_REQUESTS: u64 = 2;
 /// Least read-ahead, of all disks that read; and of one of them, the kernel's own (`VM_READAHEAD_PAGES`).
-const MIN_READ_AHEAD_BYTES: u64 = 1 << 20;
+const MIN_READ_AHEAD_BYTES: u64 = 512 << 10;
 const KERNEL_READ_AHEAD_BYTES: u64 = 128 << 10;
 /// Asked for while nothing is known of the path: what the kernel's own read-ahead asks for.
 const FIRST_BYTES: u64 = 128 << 10;
