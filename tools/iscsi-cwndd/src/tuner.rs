@@ -20,8 +20,9 @@ use std::sync::Arc;
 const SETTLE_US: u64 = 20_000;
 /// Least time between two looks at sysfs, for each disk found: it is some dozens of small files. Uevents come at once.
 const RESCAN_US: u64 = 100_000;
-/// Least time between two looks at all open files of the machine.
-const RENEW_US: u64 = 200_000;
+/// Least time between two looks at all open files of the machine, and in multiples of how long one takes.
+const RENEW_US: u64 = 10_000;
+const RENEW_TIMES: u64 = 50;
 /// The part of available memory that read-ahead may take: all disks reading, an eighth.
 const READ_AHEAD_SHARE: u64 = 8;
 
@@ -34,8 +35,9 @@ pub struct Tuner {
     log: Throttle,
     recorder: Recorder,
     rescan_due_us: u64,
-    /// `None` while that is being done.
-    renew_due_us: Option<u64>,
+    renew_due_us: u64,
+    /// Since when that has been being done.
+    renewing_us: Option<u64>,
     pace: Pace,
     max_read_ahead_bytes: u64,
 }
@@ -80,7 +82,8 @@ impl Tuner {
             log,
             recorder,
             rescan_due_us: 0,
-            renew_due_us: Some(0),
+            renew_due_us: 0,
+            renewing_us: None,
             pace: Pace::default(),
             max_read_ahead_bytes: u64::MAX,
         })
@@ -104,22 +107,22 @@ impl Tuner {
     /// Has open files follow their disks' read-ahead. Returns when that may be done next.
     fn renew_read_ahead(&mut self, now_us: u64) -> u64 {
         let mut stale = self.sessions.iter_mut().flat_map(|session| &mut session.disks).filter(|disk| disk.stale_files);
-        match self.renew_due_us {
-            Some(due_us) if due_us <= now_us => {
-                let mut disks = Vec::new();
-                for disk in stale {
-                    disk.stale_files = false;
-                    disks.push(disk.disk.clone());
-                }
-                if !disks.is_empty() {
-                    self.renew_due_us = None;
-                    self.crew.submit(FILES, Job::RenewReadAhead(disks));
-                }
-                u64::MAX
-            }
-            Some(due_us) if stale.next().is_some() => due_us,
-            _ => u64::MAX,
+        if self.renewing_us.is_some() {
+            return u64::MAX;
         }
+        if now_us < self.renew_due_us {
+            return if stale.next().is_some() { self.renew_due_us } else { u64::MAX };
+        }
+        let mut disks = Vec::new();
+        for disk in stale {
+            disk.stale_files = false;
+            disks.push(disk.disk.clone());
+        }
+        if !disks.is_empty() {
+            self.renewing_us = Some(now_us);
+            self.crew.submit(FILES, Job::RenewReadAhead(disks));
+        }
+        u64::MAX
     }
 
     pub fn done(&mut self, now_us: u64, sid: u32, done: Done) {
@@ -127,7 +130,8 @@ impl Tuner {
             if let Err(error) = result {
                 self.log.info(format_args!("files that are open keep their read-ahead: {error}"));
             }
-            self.renew_due_us = Some(now_us + RENEW_US);
+            let took_us = self.renewing_us.take().map_or(0, |since_us| now_us - since_us);
+            self.renew_due_us = now_us + RENEW_US.max(RENEW_TIMES * took_us);
             self.crew.dismiss(FILES);
             return;
         }

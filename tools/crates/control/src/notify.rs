@@ -352,10 +352,12 @@ impl Notify {
         self.phase == Phase::Start && self.capacity / 3 >= before / 2
     }
 
-    /// Read-ahead follows W; not its every breath, since all files that are open have to be told.
+    /// Read-ahead follows W, ahead of it while that doubles; not its every breath, since all files that are open have to
+    /// be told.
     fn fit_read_ahead(&mut self) {
-        let fit = self.window_bytes.max(self.window_for(self.capacity));
-        if !self.doubles() && fit.abs_diff(self.read_ahead_bytes) > fit / 8 {
+        let doubles = self.doubles();
+        let fit = self.window_bytes.max(self.window_for(if doubles { 2 * self.capacity } else { self.capacity }));
+        if fit > self.read_ahead_bytes / 8 * 9 || fit < self.read_ahead_bytes / 8 * 7 && !doubles {
             self.read_ahead_bytes = fit;
         }
     }
