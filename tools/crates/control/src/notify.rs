@@ -50,6 +50,9 @@ const CHANGE_US: u64 = 1_000_000;
 /// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of a command window for the page.
 const ASSUMED_COMMANDS: u32 = 64;
 const SPARE_COMMANDS: u32 = 2;
+/// Least time between two pages: a question takes the place of a read, which counts where W is a few requests.
+const START_PAGE_US: u64 = 10_000;
+const CRUISE_PAGE_US: u64 = 40_000;
 /// Round-trip time before any is known.
 const ASSUMED_RTT_US: u64 = 20_000;
 /// No longer round trip is believed.
@@ -274,7 +277,7 @@ impl Notify {
         let congested = std::mem::take(&mut self.congested);
         if congested {
             self.shallow |= 2 * self.filled_bytes > goal;
-            self.quiet_until_us = input.now_us + RECOVERY_TRIPS * self.rtt_us();
+            self.quiet_until_us = self.quiet_until_us.max(input.now_us + RECOVERY_TRIPS * self.rtt_us());
         }
         if self.capacity == 0 || self.filled_bytes + self.request() <= goal || input.changing() {
             return; // A loss from less is the path's own.
@@ -393,7 +396,7 @@ impl Notify {
             }
         }
         if std::mem::take(&mut self.congested) {
-            self.quiet_until_us = input.now_us + RECOVERY_TRIPS * rtt_us;
+            self.quiet_until_us = self.quiet_until_us.max(input.now_us + RECOVERY_TRIPS * rtt_us);
             if self.window_bytes > goal {
                 self.shallow = true;
                 self.quiet_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
@@ -405,6 +408,7 @@ impl Notify {
             if standing_us > self.queue_low_us() {
                 let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
                 self.window_bytes = self.window_bytes.min(lost_at.max(SLACK_REQUESTS * self.request()));
+                self.quiet_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
                 self.reason = format!("loss at {} kB", lost_at / 1000);
                 return;
             }
@@ -429,9 +433,11 @@ impl Notify {
                 }
                 return;
             }
-            if !self.shallow && self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 64 * 63) {
+            let below = !self.shallow || self.window_bytes < goal;
+            if below && self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 64 * 63) {
                 // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
-                let most = goal.saturating_add(SLACK_REQUESTS * self.request()).min(self.bound());
+                let slack = if self.shallow { 0 } else { SLACK_REQUESTS * self.request() };
+                let most = goal.saturating_add(slack).min(self.bound());
                 self.window_bytes = (self.window_bytes + self.request()).min(most.max(self.window_bytes));
                 self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
             }
@@ -516,7 +522,7 @@ impl Notify {
             read_ahead_bytes: (self.read_ahead_bytes.max(MIN_READ_AHEAD_BYTES) / reading)
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
             next_us,
-            page_us: self.rtt_us().max(10_000),
+            page_us: self.rtt_us().max(if self.phase == Phase::Cruise { CRUISE_PAGE_US } else { START_PAGE_US }),
             reason: self.reason.clone(),
         }
     }
