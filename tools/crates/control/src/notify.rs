@@ -41,10 +41,11 @@ const REPAIR_TRIPS: u64 = 2;
 const RATE_TRIPS: u64 = 4;
 /// Round trips from a change of W to a page that shows what came of it.
 const ANSWER_TRIPS: u64 = 2;
-/// Round trips in which W does not grow: after a loss, whose recovery looks like an idle pipe, and after one above the
-/// model, which was the threshold.
+/// Round trips in which W does not grow: after a loss, whose recovery looks like an idle pipe, and after one that showed
+/// the threshold. Shown again soon after W grew once more, it holds for twice as long, up to [`MAX_THRESHOLD_US`].
 const RECOVERY_TRIPS: u64 = 8;
 const THRESHOLD_TRIPS: u64 = 50;
+const MAX_THRESHOLD_US: u64 = 10_000_000;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
 /// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of a command window for the page.
@@ -105,6 +106,8 @@ pub struct Notify {
     wanted_request_bytes: u32,
     /// The path's rate C in bytes/s, 0 until known; kept across rests.
     capacity: u64,
+    /// What the latest start's trains have shown of it.
+    proven: u64,
     /// (time in us, C) of the start's latest one and a half round trips.
     found: VecDeque<(u64, u64)>,
     /// Of all disks that read: what the readers ask for ahead.
@@ -118,6 +121,8 @@ pub struct Notify {
     /// A loss was told of, and not yet answered.
     congested: bool,
     quiet_until_us: u64,
+    /// How long the threshold shown last was to hold.
+    threshold_us: u64,
     /// Since this read began a loss has shown that the queue holds no more than the slack.
     shallow: bool,
     /// Since when W has been what the trains ask for.
@@ -148,6 +153,7 @@ impl Notify {
             request_bytes: 0,
             wanted_request_bytes: 0,
             capacity: 0,
+            proven: 0,
             read_ahead_bytes: 0,
             queued_trips: 0,
             last_queue_us: 0,
@@ -155,6 +161,7 @@ impl Notify {
             floor_us: 0,
             congested: false,
             quiet_until_us: 0,
+            threshold_us: 0,
             shallow: false,
             full_us: None,
             out_of_order_pkts: 0,
@@ -246,6 +253,9 @@ impl Notify {
 
     fn enter(&mut self, phase: Phase, reason: String) {
         self.phase = phase;
+        if phase == Phase::Start {
+            self.proven = self.capacity;
+        }
         self.full_us = None;
         self.found.clear();
         (self.queued_trips, self.cut) = (0, None);
@@ -258,7 +268,7 @@ impl Notify {
         if self.hole_us.is_none_or(|hole_us| input.now_us - hole_us > REPAIR_TRIPS * self.rtt_us()) {
             let seen = self.meter.train(self.rtt_us()).max(rate).unwrap_or(0);
             if seen > self.capacity {
-                (self.capacity, self.full_us) = (seen, None);
+                (self.capacity, self.proven, self.full_us) = (seen, seen, None);
             }
         }
         let span_us = self.rtt_us() * 3 / 2;
@@ -276,20 +286,27 @@ impl Notify {
         }
         let congested = std::mem::take(&mut self.congested);
         if congested {
-            self.shallow |= 2 * self.filled_bytes > goal;
             self.quiet_until_us = self.quiet_until_us.max(input.now_us + RECOVERY_TRIPS * self.rtt_us());
+            if 2 * self.filled_bytes > goal {
+                self.shallow = true;
+                self.heed_threshold(input.now_us);
+            }
         }
         if self.capacity == 0 || self.filled_bytes + self.request() <= goal || input.changing() {
             return; // A loss from less is the path's own.
         }
         let full_trips = (input.now_us - *self.full_us.get_or_insert(input.now_us)) / self.rtt_us().max(1);
         if congested {
+            // A step too far is taken back.
+            self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
+            self.window_bytes = self.window_for(self.capacity).max(FIRST_BYTES).min(self.bound());
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
         } else if full_trips >= SETTLE_TRIPS && self.idle(input, self.queue_us(), rate) {
             // The trains were no faster than they were asked for.
-            self.capacity += self.capacity / 8;
+            let step = self.capacity / 8;
+            self.capacity += if self.shallow { step.min(per_second(self.request(), self.rtt_us())) } else { step };
             self.full_us = None;
         } else if full_trips >= SETTLE_TRIPS && rate.is_some_and(|rate| rate > self.capacity / 8 * 7)
             || full_trips >= PATIENCE_TRIPS
@@ -305,7 +322,10 @@ impl Notify {
         }
         // Bytes asked for that are not on the path. Whole requests account for about one.
         let waiting = rate.map_or(0, |rate| self.window_bytes.saturating_sub(carried(rate, self.rtt_us())));
-        queue_us < self.queue_low_us() && 2 * waiting < 5 * self.request() && self.asked_in_full(input)
+        // A path that is full at C brings no more than C, W or no W.
+        let more = self.window_bytes < self.window_for(self.capacity)
+            || rate.is_some_and(|rate| rate > self.capacity.saturating_add(self.capacity / 128));
+        queue_us < self.queue_low_us() && 2 * waiting < 5 * self.request() && more && self.asked_in_full(input)
     }
 
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
@@ -359,7 +379,10 @@ impl Notify {
     /// be told.
     fn fit_read_ahead(&mut self) {
         let doubles = self.doubles();
-        let fit = self.window_bytes.max(self.window_for(if doubles { 2 * self.capacity } else { self.capacity }));
+        let window_bytes =
+            self.window_bytes.max(self.window_for(if doubles { 2 * self.capacity } else { self.capacity }));
+        // The reader comes for the next one a little late.
+        let fit = window_bytes + window_bytes / 8;
         if fit > self.read_ahead_bytes / 8 * 9 || fit < self.read_ahead_bytes / 8 * 7 && !doubles {
             self.read_ahead_bytes = fit;
         }
@@ -399,7 +422,7 @@ impl Notify {
             self.quiet_until_us = self.quiet_until_us.max(input.now_us + RECOVERY_TRIPS * rtt_us);
             if self.window_bytes > goal {
                 self.shallow = true;
-                self.quiet_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
+                self.heed_threshold(input.now_us);
                 self.reason = format!("loss at {} kB", self.window_bytes / 1000);
                 self.capacity = self.capacity.max(rate.unwrap_or(0));
                 self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
@@ -408,7 +431,7 @@ impl Notify {
             if standing_us > self.queue_low_us() {
                 let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
                 self.window_bytes = self.window_bytes.min(lost_at.max(SLACK_REQUESTS * self.request()));
-                self.quiet_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
+                self.quiet_until_us = self.quiet_until_us.max(input.now_us + THRESHOLD_TRIPS * rtt_us);
                 self.reason = format!("loss at {} kB", lost_at / 1000);
                 return;
             }
@@ -433,15 +456,25 @@ impl Notify {
                 }
                 return;
             }
-            let below = !self.shallow || self.window_bytes < goal;
-            if below && self.asked_in_full(input) && rate.is_some_and(|rate| rate < self.capacity / 64 * 63) {
-                // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
-                let slack = if self.shallow { 0 } else { SLACK_REQUESTS * self.request() };
-                let most = goal.saturating_add(slack).min(self.bound());
-                self.window_bytes = (self.window_bytes + self.request()).min(most.max(self.window_bytes));
+            // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
+            let slack = SLACK_REQUESTS * self.request();
+            let most =
+                if self.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
+            let slow = rate.is_some_and(|rate| rate < self.capacity / 64 * 63);
+            if self.window_bytes < most && slow && self.asked_in_full(input) {
+                self.window_bytes = (self.window_bytes + self.request()).min(most);
                 self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
             }
         }
+    }
+
+    /// A loss has shown the threshold.
+    fn heed_threshold(&mut self, now_us: u64) {
+        let least_us = THRESHOLD_TRIPS * self.rtt_us();
+        let soon = now_us < self.quiet_until_us.saturating_add(self.threshold_us);
+        self.threshold_us =
+            if soon { 2 * self.threshold_us } else { 0 }.clamp(least_us, MAX_THRESHOLD_US.max(least_us));
+        self.quiet_until_us = now_us + self.threshold_us;
     }
 
     fn path_cwnd_bytes(&self) -> u64 {
