@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 
 use crate::rate::{Meter, carried, per_second};
-use crate::readers::Readers;
+use crate::readers::{Readers, sharing};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
 /// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
@@ -540,7 +540,7 @@ impl Notify {
     }
 
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
-        let reading = input.disks.iter().filter(|d| d.reading).count().max(1) as u64;
+        let reading = sharing(input.disks);
         Output {
             phase: self.phase.name(),
             limit: self.limit(input),

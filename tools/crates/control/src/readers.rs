@@ -38,6 +38,12 @@ impl Reader {
     }
 }
 
+/// How many disks share the window: those that read; while none does, all, as they could begin at once.
+pub fn sharing(disks: &[DiskState]) -> u64 {
+    let reading = disks.iter().filter(|d| d.reading).count();
+    (if reading > 0 { reading } else { disks.len().max(1) }) as u64
+}
+
 /// By the input's order of disks.
 #[derive(Debug, Default)]
 pub struct Readers(Vec<Reader>);
@@ -63,8 +69,7 @@ impl Readers {
         disks.iter().zip(&self.0).map(of).fold(0, u64::saturating_add)
     }
 
-    /// The window as depths, an equal share for each disk that reads; while none does, for each that might, as all of
-    /// them could begin at once. `commands`: of a size in bytes, that the window has.
+    /// The window as depths, an equal share for each disk that reads. `commands`: of a size in bytes, that the window has.
     pub fn depths(
         &self,
         commands: impl Fn(u64) -> u64,
@@ -72,10 +77,7 @@ impl Readers {
         max_commands: u64,
         disks: &[DiskState],
     ) -> Vec<u32> {
-        let reading = match disks.iter().filter(|d| d.reading).count() {
-            0 => disks.len().max(1),
-            reading => reading,
-        } as u64;
+        let reading = sharing(disks);
         let depth = |(i, disk): (usize, &DiskState)| {
             let command_bytes = self.0.get(i).map_or(request_bytes, |r| r.command_bytes(request_bytes));
             let least = if command_bytes < request_bytes / 2 { SMALL_DEPTH } else { 1 };
