@@ -391,7 +391,10 @@ impl Notify {
     fn cruise(&mut self, input: &Input<'_>) {
         // A page tells of a round trip ago, and what it tells is the answer to what was asked for one before.
         let before = self.window_bytes;
-        if input.path.is_some() && input.now_us - self.window_changed_us > ANSWER_TRIPS * self.rtt_us() {
+        // With the queue that there is; and a cut shows once what it took away has left the queue.
+        let trip_us = self.rtt_us().max(self.path.srtt_us.into()).min(MAX_RTT_US);
+        let answer_us = ANSWER_TRIPS * trip_us + self.cut.map_or(0, |cut| cut.emptied_us.min(MAX_RTT_US));
+        if input.path.is_some() && input.now_us - self.window_changed_us > answer_us {
             self.adjust(input);
         }
         if self.window_bytes != before {
@@ -409,7 +412,7 @@ impl Notify {
         let rate = self.meter.average(RATE_TRIPS * rtt_us);
 
         if let Some(cut) = self.cut.take() {
-            if queue_us + cut.emptied_us / 2 > cut.queue_us {
+            if queue_us + cut.emptied_us.min(cut.queue_us) / 2 > cut.queue_us {
                 // It stayed: the path has become longer, or others fill the queue.
                 self.floor_us = self.path.srtt_us.into();
                 (self.window_bytes, self.capacity) = (cut.window_bytes, cut.capacity);
@@ -418,8 +421,13 @@ impl Notify {
                 return;
             }
         }
-        if std::mem::take(&mut self.congested) {
+        let congested = std::mem::take(&mut self.congested);
+        if congested {
             self.quiet_until_us = self.quiet_until_us.max(input.now_us + RECOVERY_TRIPS * rtt_us);
+        }
+        // A long queue that lost something is no burst.
+        let proven_us = if congested { queue_us } else { standing_us };
+        if congested && proven_us <= self.queue_high_us() {
             if self.window_bytes > goal {
                 self.shallow = true;
                 self.heed_threshold(input.now_us);
@@ -436,15 +444,15 @@ impl Notify {
                 return;
             }
         }
-        if standing_us > self.queue_high_us() {
+        if proven_us > self.queue_high_us() {
             // The link is busy all the time: what arrives is what it carries.
             let (window_bytes, capacity) = (self.window_bytes, self.capacity);
             self.capacity = rate.unwrap_or_else(|| per_second(window_bytes, self.path.srtt_us.into()));
             self.window_bytes = self.window_for(self.capacity);
             let emptied_us = window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / self.capacity.max(1);
-            self.cut = (emptied_us > 0).then_some(Cut { queue_us: standing_us, emptied_us, window_bytes, capacity });
+            self.cut = (emptied_us > 0).then_some(Cut { queue_us: proven_us, emptied_us, window_bytes, capacity });
             self.last_queue_us = 0;
-            self.reason = format!("a queue of {standing_us} us");
+            self.reason = format!("a queue of {proven_us} us");
         } else if input.now_us >= self.quiet_until_us {
             if self.idle(input, longest_us, rate) {
                 if self.window_bytes >= goal {

@@ -5,8 +5,8 @@ use crate::DiskState;
 
 /// Reads over which a disk's mean request is taken.
 const MEAN_READS: u64 = 16;
-/// Least depth for a disk whose requests are small: open-iscsi's default. What it costs in bytes is little.
-const SMALL_DEPTH: u64 = 32;
+/// Least depth for a disk whose requests are small: open-iscsi's default, and the page. What it costs in bytes is little.
+const SMALL_DEPTH: u64 = 33;
 
 /// One disk's latest requests.
 #[derive(Clone, Copy, Debug)]
