@@ -306,7 +306,7 @@ impl TunedSession {
             log::info!("session {}: {} tells of its TCP connection", self.info.sid, self.info.target_iqn);
             self.feedback = Feedback::Good;
         }
-        self.fresh = Some(path_state(clock_us, command_window, &connection));
+        self.fresh = Some(path_state(command_window, &connection));
         let page_us = self.output.as_ref().map_or(0, |output| output.page_us);
         self.ask_due_us = now_us.max(self.asked_us.saturating_add(page_us));
         self.answer = Some(Answer { connection, clock_us, asked_us: self.asked_us, answered_us: now_us });
@@ -354,33 +354,20 @@ impl TunedSession {
     }
 }
 
-fn path_state(clock_us: u64, command_window: u16, connection: &Connection) -> PathState {
+fn path_state(command_window: u16, connection: &Connection) -> PathState {
     let figures = &connection.figures;
     PathState {
-        clock_us,
         command_window: command_window.into(),
         mss_bytes: figures.mss_bytes,
         snd_cwnd_pkts: figures.snd_cwnd_pkts,
-        ssthresh_pkts: figures.ssthresh_pkts,
         prior_cwnd_pkts: figures.prior_cwnd_pkts,
-        ca_state: connection.ca_state as u8,
         srtt_us: figures.srtt_us,
         min_rtt_us: figures.min_rtt_us,
         snd_wnd_bytes: figures.snd_wnd_bytes,
-        delivery_rate_bytes_per_s: figures.delivery_rate_bytes_per_s,
-        delivery_rate_app_limited: connection.delivery_rate_app_limited,
-        bytes_sent: figures.bytes_sent,
-        bytes_acked: figures.bytes_acked,
-        bytes_retrans: figures.bytes_retrans,
-        busy_us: figures.busy_us,
-        rwnd_limited_us: figures.rwnd_limited_us,
-        sndbuf_limited_us: figures.sndbuf_limited_us,
-        cwr_local: figures.cwr_local.count,
         cwr_ecn: figures.cwr_ecn.count,
         recovery: figures.recovery.count,
         loss: figures.loss.count,
         sndbuf_bytes: figures.sndbuf_bytes,
         notsent_bytes: figures.notsent_bytes,
-        read_outstanding_bytes: figures.read_outstanding_bytes,
     }
 }

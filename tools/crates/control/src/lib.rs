@@ -19,35 +19,22 @@ mod search;
 pub use notify::Notify;
 pub use search::{Method, Search};
 
-/// What the log page said of the session's connection. Field meanings: `docs/log-page.md`.
+/// What the law uses of what the log page said of the session's connection. Field meanings: `docs/log-page.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathState {
-    pub clock_us: u64,
     /// Commands that the session may have outstanding; 0 if not told.
     pub command_window: u32,
     pub mss_bytes: u32,
     pub snd_cwnd_pkts: u32,
-    pub ssthresh_pkts: u32,
     pub prior_cwnd_pkts: u32,
-    pub ca_state: u8,
     pub srtt_us: u32,
     pub min_rtt_us: u32,
     pub snd_wnd_bytes: u32,
-    pub delivery_rate_bytes_per_s: u64,
-    pub delivery_rate_app_limited: bool,
-    pub bytes_sent: u64,
-    pub bytes_acked: u64,
-    pub bytes_retrans: u64,
-    pub busy_us: u64,
-    pub rwnd_limited_us: u64,
-    pub sndbuf_limited_us: u64,
-    pub cwr_local: u32,
     pub cwr_ecn: u32,
     pub recovery: u32,
     pub loss: u32,
     pub sndbuf_bytes: u32,
     pub notsent_bytes: u32,
-    pub read_outstanding_bytes: u64,
 }
 
 /// One disk (LUN) of the session, from its block statistics and queue limits.

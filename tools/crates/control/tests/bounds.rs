@@ -31,13 +31,11 @@ fn within(limits: &Limits, out: &Output, disks: &[DiskState]) -> Result<(), Test
 }
 
 fn any_path() -> impl Strategy<Value = PathState> {
-    (any::<[u32; 12]>(), any::<[u64; 4]>(), 0..5u8).prop_map(|(w, d, ca_state)| PathState {
-        clock_us: d[0],
-        mss_bytes: w[0],
-        snd_cwnd_pkts: w[1],
-        ssthresh_pkts: w[2],
+    any::<[u32; 12]>().prop_map(|w| PathState {
+        command_window: w[0],
+        mss_bytes: w[1],
+        snd_cwnd_pkts: w[2],
         prior_cwnd_pkts: w[3],
-        ca_state,
         srtt_us: w[4],
         min_rtt_us: w[5],
         snd_wnd_bytes: w[6],
@@ -45,11 +43,7 @@ fn any_path() -> impl Strategy<Value = PathState> {
         recovery: w[8],
         loss: w[9],
         cwr_ecn: w[10],
-        cwr_local: w[11],
-        delivery_rate_bytes_per_s: d[1],
-        bytes_acked: d[2],
-        bytes_sent: d[3],
-        ..PathState::default()
+        notsent_bytes: w[11],
     })
 }
 

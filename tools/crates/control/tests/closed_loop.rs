@@ -140,7 +140,6 @@ impl Path {
             path.snd_cwnd_pkts = (cwnd / MSS) as u32;
             path.srtt_us = self.rtt_us as u32 + (queue / self.rate * 1e6) as u32;
             path.notsent_bytes = backlog as u32;
-            path.clock_us = now;
 
             let arrived_page = page.filter(|&due| now >= due).map(|_| path);
             if arrived_page.is_some() {
