@@ -369,5 +369,6 @@ fn path_state(command_window: u16, connection: &Connection) -> PathState {
         loss: figures.loss.count,
         sndbuf_bytes: figures.sndbuf_bytes,
         notsent_bytes: figures.notsent_bytes,
+        cwr_tlp: figures.cwr_tlp_count,
     }
 }

@@ -31,6 +31,7 @@ pub struct PathState {
     pub min_rtt_us: u32,
     pub snd_wnd_bytes: u32,
     pub cwr_ecn: u32,
+    pub cwr_tlp: u32,
     pub recovery: u32,
     pub loss: u32,
     pub sndbuf_bytes: u32,

@@ -226,8 +226,8 @@ impl Notify {
     }
 
     fn note(&mut self, path: PathState) {
-        self.congested |=
-            path.recovery != self.path.recovery || path.loss != self.path.loss || path.cwr_ecn != self.path.cwr_ecn;
+        let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
+        self.congested |= entries(&path) != entries(&self.path);
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
     }

@@ -31,7 +31,7 @@ fn within(limits: &Limits, out: &Output, disks: &[DiskState]) -> Result<(), Test
 }
 
 fn any_path() -> impl Strategy<Value = PathState> {
-    any::<[u32; 12]>().prop_map(|w| PathState {
+    any::<[u32; 13]>().prop_map(|w| PathState {
         command_window: w[0],
         mss_bytes: w[1],
         snd_cwnd_pkts: w[2],
@@ -44,6 +44,7 @@ fn any_path() -> impl Strategy<Value = PathState> {
         loss: w[9],
         cwr_ecn: w[10],
         notsent_bytes: w[11],
+        cwr_tlp: w[12],
     })
 }
 

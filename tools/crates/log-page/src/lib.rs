@@ -169,6 +169,7 @@ figures! {
     total_retrans_pkts: u32,
     sndbuf_bytes: u32,
     notsent_bytes: u32,
+    cwr_tlp_count: u32,
 }
 
 impl Figures {
@@ -280,7 +281,6 @@ impl Connection {
         out.extend(self.cid.to_be_bytes());
         out.extend([flags, self.ca_state as u8]);
         self.figures.encode(out);
-        out.extend([0; 4]);
     }
 }
 

@@ -25,6 +25,7 @@ fn sample() -> Page {
                 snd_cwnd_pkts: 10,
                 recovery: EventCount { count: 3, prior_cwnd_pkts: 20 },
                 notsent_bytes: 0x0102_0304,
+                cwr_tlp_count: 7,
                 ..Figures::default()
             },
         }],
@@ -33,7 +34,7 @@ fn sample() -> Page {
 
 prop_compose! {
     fn figures()(
-        a in any::<[u32; 11]>(), b in any::<[u64; 8]>(), e in any::<[(u32, u32); 4]>(), c in any::<(u64, [u32; 3])>(),
+        a in any::<[u32; 11]>(), b in any::<[u64; 8]>(), e in any::<[(u32, u32); 4]>(), c in any::<(u64, [u32; 4])>(),
         mss_bytes in 1..=MAX_MSS_BYTES, snd_cwnd_pkts in 1..=MAX_CWND_PKTS,
         srtt_us in prop_oneof![Just(0), MAX_RTT_US / 2..=MAX_RTT_US],
         min_rtt_us in prop_oneof![Just(MIN_RTT_NOT_SET), 0..=MAX_RTT_US],
@@ -46,6 +47,7 @@ prop_compose! {
             bytes_retrans: b[4], busy_us: b[5], rwnd_limited_us: b[6], sndbuf_limited_us: b[7],
             cwr_local: event(0), cwr_ecn: event(1), recovery: event(2), loss: event(3),
             read_outstanding_bytes: c.0, total_retrans_pkts: c.1[0], sndbuf_bytes: c.1[1], notsent_bytes: c.1[2],
+            cwr_tlp_count: c.1[3],
         }
     }
 }
