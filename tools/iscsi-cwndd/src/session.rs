@@ -104,6 +104,8 @@ pub struct TunedSession {
     pub active: bool,
     pub answer: Option<Answer>,
     pub output: Option<Output>,
+    /// As the strategy's input.
+    pub share: Option<u64>,
     strategy: Box<dyn Strategy>,
     /// The page not yet shown to the strategy.
     fresh: Option<PathState>,
@@ -127,6 +129,7 @@ impl TunedSession {
             active: false,
             answer: None,
             output: None,
+            share: None,
             strategy,
             fresh: None,
             asking: None,
@@ -332,7 +335,7 @@ impl TunedSession {
         let states: Vec<DiskState> = self.disks.iter().map(|disk| disk.state(disk.reading(now_us, share_us))).collect();
         let path = self.fresh.take();
         let received = self.info.ends.and_then(|ends| world.host.received(ends).ok());
-        let input = Input { now_us, path, received, disks: &states };
+        let input = Input { now_us, path, received, share: self.share, disks: &states };
         let output = if self.active { self.strategy.tick(&input) } else { self.strategy.rest(&input) };
         if self.active && path.is_some() {
             self.ask_due_us = self.ask_due_us.max(self.asked_us.saturating_add(output.page_us));

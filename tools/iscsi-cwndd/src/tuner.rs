@@ -14,12 +14,16 @@ use crate::session::{Pace, TunedSession, World};
 use crate::store::{Error, Store};
 use crate::throttle::Throttle;
 use cwnd_control::Strategy;
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// From a uevent to the look at sysfs: the rest of a login's uevents come meanwhile.
 const SETTLE_US: u64 = 20_000;
 /// Least time between two looks at sysfs, for each disk found: it is some dozens of small files. Uevents come at once.
 const RESCAN_US: u64 = 100_000;
+/// How often sessions are told of each other.
+const SHARE_US: u64 = 100_000;
 /// Least time between two looks at all open files of the machine, and in multiples of how long one takes.
 const RENEW_US: u64 = 10_000;
 const RENEW_TIMES: u64 = 50;
@@ -38,6 +42,7 @@ pub struct Tuner {
     renew_due_us: u64,
     /// Since when that has been being done.
     renewing_us: Option<u64>,
+    share_due_us: u64,
     pace: Pace,
     max_read_ahead_bytes: u64,
 }
@@ -84,6 +89,7 @@ impl Tuner {
             rescan_due_us: 0,
             renew_due_us: 0,
             renewing_us: None,
+            share_due_us: 0,
             pace: Pace::default(),
             max_read_ahead_bytes: u64::MAX,
         })
@@ -96,12 +102,32 @@ impl Tuner {
             let disks = self.rescan();
             self.rescan_due_us = now_us + self.config.rescan_us().max(RESCAN_US * disks);
         }
+        if now_us >= self.share_due_us {
+            self.share();
+            self.share_due_us = now_us + SHARE_US;
+        }
         self.pace = Pace::new(&self.sessions);
         let mut due_us = self.rescan_due_us;
         for session in &mut self.sessions {
             due_us = due_us.min(session.step(&mut world!(self), now_us));
         }
         due_us.min(self.renew_read_ahead(now_us))
+    }
+
+    /// Tells the sessions that read from one address of each other: they share its path.
+    fn share(&mut self) {
+        let address =
+            |session: &TunedSession| session.info.ends.filter(|_| session.active).map(|ends| ends.remote.ip());
+        let mut rates: HashMap<IpAddr, Vec<u64>> = HashMap::new();
+        for session in &self.sessions {
+            if let (Some(address), Some(rate)) = (address(session), session.output.as_ref().and_then(|out| out.rate)) {
+                rates.entry(address).or_default().push(rate);
+            }
+        }
+        for session in &mut self.sessions {
+            let rates = address(session).and_then(|address| rates.get(&address)).filter(|rates| rates.len() > 1);
+            session.share = rates.map(|rates| rates.iter().sum::<u64>() / rates.len() as u64);
+        }
     }
 
     /// Has open files follow their disks' read-ahead. Returns when that may be done next.

@@ -225,6 +225,11 @@ impl Notify {
         (self.rtt_us() / 100).clamp(100, 5_000)
     }
 
+    /// The same while F follows readers that come and go: as often as a request may be let through.
+    fn refill_us(&self) -> u64 {
+        self.request_us().clamp(self.fine_us(), (self.rtt_us() / 32).max(self.fine_us()))
+    }
+
     fn note(&mut self, path: PathState) {
         let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
         self.congested |= entries(&path) != entries(&self.path);
@@ -447,7 +452,9 @@ impl Notify {
         if proven_us > self.queue_high_us() {
             // The link is busy all the time: what arrives is what it carries.
             let (window_bytes, capacity) = (self.window_bytes, self.capacity);
-            self.capacity = rate.unwrap_or_else(|| per_second(window_bytes, self.path.srtt_us.into()));
+            // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
+            let rate = rate.unwrap_or_else(|| per_second(window_bytes, self.path.srtt_us.into()));
+            self.capacity = input.share.unwrap_or(rate);
             self.window_bytes = self.window_for(self.capacity);
             let emptied_us = window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / self.capacity.max(1);
             self.cut = (emptied_us > 0).then_some(Cut { queue_us: proven_us, emptied_us, window_bytes, capacity });
@@ -562,6 +569,7 @@ impl Notify {
             ),
             read_ahead_bytes: (self.read_ahead_bytes.max(MIN_READ_AHEAD_BYTES) / reading)
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
+            rate: self.meter.average(RATE_TRIPS * self.rtt_us()),
             next_us,
             page_us: self.rtt_us().max(if self.phase == Phase::Cruise { CRUISE_PAGE_US } else { START_PAGE_US }),
             reason: self.reason.clone(),
@@ -610,7 +618,7 @@ impl Strategy for Notify {
             Phase::Cruise => {
                 self.cruise(input);
                 self.fill(input);
-                if self.filled_bytes < self.window_bytes { self.fine_us() } else { (self.rtt_us() / 4).max(10_000) }
+                if self.filled_bytes < self.window_bytes { self.refill_us() } else { (self.rtt_us() / 4).max(10_000) }
             }
         };
         self.fit_request(input);

@@ -271,6 +271,7 @@ impl Search {
             request_bytes: wanted,
             depths: self.readers.depths(commands, request_bytes, max_commands, input.disks),
             read_ahead_bytes: (2 * self.window_bytes).max(READ_AHEAD_BYTES).min(self.limits.max_read_ahead_bytes),
+            rate: None,
             next_us,
             page_us: u64::MAX,
             reason: self.reason.clone(),

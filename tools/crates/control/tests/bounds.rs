@@ -75,7 +75,7 @@ proptest! {
         let mut now_us = 0;
         for (wait_us, path, disks, rest) in steps {
             now_us += wait_us;
-            let input = Input { now_us, path, received: None, disks: &disks };
+            let input = Input { now_us, path, received: None, share: None, disks: &disks };
             let out = if rest { law.rest(&input) } else { law.tick(&input) };
             within(&limits, &out, &disks)?;
             prop_assert!(out.next_us > now_us);
@@ -86,12 +86,12 @@ proptest! {
     fn without_a_page_nothing_grows_but_by_what_arrives(arrivals in prop::collection::vec(0..1u64 << 20, 1..50)) {
         let mut law = strategy(StrategyName::Notify, Limits::default()).expect("notify is a strategy");
         let disk = DiskState { reading: true, prompt: true, max_request_bytes: 16 << 20, max_depth: 128, ..DiskState::default() };
-        let rest = law.rest(&Input { now_us: 0, path: None, received: None, disks: &[disk] });
+        let rest = law.rest(&Input { now_us: 0, path: None, received: None, share: None, disks: &[disk] });
         let mut read_bytes = 0;
         for (i, arrived) in arrivals.into_iter().enumerate() {
             read_bytes += arrived;
             let disk = DiskState { read_bytes, ..disk };
-            let out = law.tick(&Input { now_us: 100_000 * (i as u64 + 1), path: None, received: None, disks: &[disk] });
+            let out = law.tick(&Input { now_us: 100_000 * (i as u64 + 1), path: None, received: None, share: None, disks: &[disk] });
             prop_assert!(out.window_bytes <= rest.window_bytes + read_bytes);
         }
     }

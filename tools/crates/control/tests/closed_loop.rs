@@ -67,7 +67,8 @@ impl Path {
             sndbuf_bytes: u32::MAX,
             ..Default::default()
         };
-        let mut set: Output = law.rest(&Input { now_us: 0, path: Some(path), received: None, disks: &[disk] });
+        let mut set: Output =
+            law.rest(&Input { now_us: 0, path: Some(path), received: None, share: None, disks: &[disk] });
         let (mut request, mut next_tick, mut next_page) = (f64::from(set.request_bytes), 1_000, 1_000);
         let mut page: Option<u64> = None;
 
@@ -150,6 +151,7 @@ impl Path {
                     now_us: now,
                     path: arrived_page,
                     received: Some(Received { bytes: received as u64, out_of_order_pkts: 0 }),
+                    share: None,
                     disks: &[disk],
                 });
                 next_tick = set.next_us;
