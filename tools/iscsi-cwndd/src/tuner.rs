@@ -24,9 +24,11 @@ const SETTLE_US: u64 = 20_000;
 const RESCAN_US: u64 = 100_000;
 /// How often sessions are told of each other.
 const SHARE_US: u64 = 100_000;
-/// Least time between two looks at all open files of the machine, and in multiples of how long one takes.
+/// Least time between two looks at all open files of the machine; and in the long run, in multiples of how long one
+/// takes, but for some that come as early as a start wants them.
 const RENEW_US: u64 = 10_000;
-const RENEW_TIMES: u64 = 50;
+const RENEW_TIMES: u64 = 500;
+const FREE_RENEWALS: u64 = 10;
 /// The part of available memory that read-ahead may take: all disks reading, an eighth.
 const READ_AHEAD_SHARE: u64 = 8;
 
@@ -40,6 +42,8 @@ pub struct Tuner {
     recorder: Recorder,
     rescan_due_us: u64,
     renew_due_us: u64,
+    /// When the next one would be due had all been that far apart.
+    renew_paced_us: u64,
     /// Since when that has been being done.
     renewing_us: Option<u64>,
     share_due_us: u64,
@@ -88,6 +92,7 @@ impl Tuner {
             recorder,
             rescan_due_us: 0,
             renew_due_us: 0,
+            renew_paced_us: 0,
             renewing_us: None,
             share_due_us: 0,
             pace: Pace::default(),
@@ -157,7 +162,9 @@ impl Tuner {
                 self.log.info(format_args!("files that are open keep their read-ahead: {error}"));
             }
             let took_us = self.renewing_us.take().map_or(0, |since_us| now_us - since_us);
-            self.renew_due_us = now_us + RENEW_US.max(RENEW_TIMES * took_us);
+            self.renew_paced_us = self.renew_paced_us.max(now_us) + RENEW_TIMES * took_us;
+            let free_us = self.renew_paced_us.saturating_sub(FREE_RENEWALS * RENEW_TIMES * took_us);
+            self.renew_due_us = free_us.max(now_us + RENEW_US);
             self.crew.dismiss(FILES);
             return;
         }

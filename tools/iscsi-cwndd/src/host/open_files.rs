@@ -9,7 +9,7 @@ use procfs::ProcError;
 use procfs::process::{FDTarget, Process, all_processes};
 use rustix::fs::Advice;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::linux::fs::MetadataExt;
@@ -20,7 +20,7 @@ type Mounts = HashMap<PathBuf, Vec<PathBuf>>;
 
 /// Gives each file that is open on one of the block devices (`major:minor`), or on a file system there, the read-ahead
 /// of now; returns how many there were. An error is what kept some of them from it; the others have theirs.
-pub fn renew_read_ahead(devices: &[String]) -> io::Result<usize> {
+pub fn renew_read_ahead(devices: &HashSet<String>) -> io::Result<usize> {
     let (mut count, mut failed) = (0, None);
     let mut mounts = Mounts::new();
     // What ends meanwhile is no error.
@@ -34,7 +34,7 @@ pub fn renew_read_ahead(devices: &[String]) -> io::Result<usize> {
     failed.map_or(Ok(count), Err)
 }
 
-fn renew_of(process: &Process, devices: &[String], mounts: &mut Mounts) -> io::Result<usize> {
+fn renew_of(process: &Process, devices: &HashSet<String>, mounts: &mut Mounts) -> io::Result<usize> {
     let (mut count, mut pidfd) = (0, None);
     for info in process.fd().map_err(io_error)?.flatten() {
         // By name at first: a descriptor of any other kind is not touched, nor a file system that may hang.
@@ -66,7 +66,7 @@ fn renew_of(process: &Process, devices: &[String], mounts: &mut Mounts) -> io::R
     Ok(count)
 }
 
-fn mount_points<'a>(process: &Process, devices: &[String], mounts: &'a mut Mounts) -> &'a [PathBuf] {
+fn mount_points<'a>(process: &Process, devices: &HashSet<String>, mounts: &'a mut Mounts) -> &'a [PathBuf] {
     let Ok(namespace) = fs::read_link(format!("/proc/{}/ns/mnt", process.pid)) else { return &[] };
     mounts.entry(namespace).or_insert_with(|| {
         let all = process.mountinfo().map(|mounts| mounts.0).unwrap_or_default();
@@ -92,13 +92,13 @@ mod tests {
     #[test]
     fn an_open_file_is_found_by_its_file_system_and_no_other_is_touched() {
         let me = Process::myself().unwrap();
-        let renewed = |devices: &[String]| renew_of(&me, devices, &mut Mounts::new()).unwrap();
+        let renewed = |devices: &HashSet<String>| renew_of(&me, devices, &mut Mounts::new()).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mount = me.mountinfo().unwrap().0.into_iter().rfind(|mount| dir.path().starts_with(&mount.mount_point));
-        let device = [mount.unwrap().majmin];
+        let device = HashSet::from([mount.unwrap().majmin]);
         let before = renewed(&device);
         let _file = File::create(dir.path().join("open")).unwrap();
         assert_eq!(renewed(&device), before + 1);
-        assert_eq!(renewed(&["4095:0".into()]), 0);
+        assert_eq!(renewed(&HashSet::from(["4095:0".into()])), 0);
     }
 }

@@ -113,8 +113,7 @@ impl Host for Sysfs {
 
     fn renew_read_ahead(&self, disks: &[Disk]) -> io::Result<usize> {
         let partitions = |disk| entries(&block_dir(disk)).filter_map(|entry| read(&entry.join("dev")).ok());
-        let devices: Vec<String> =
-            disks.iter().flat_map(|disk| partitions(disk).chain([disk.number.clone()])).collect();
+        let devices = disks.iter().flat_map(|disk| partitions(disk).chain([disk.number.clone()])).collect();
         open_files::renew_read_ahead(&devices)
     }
 
