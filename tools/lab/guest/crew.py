@@ -14,8 +14,7 @@ from multiprocessing.synchronize import Event
 
 import fuzz
 from family import ID, INITIATOR_IQN, ISID, Family
-from net import TARGET
-from pdu import Session
+from iscsi import Connection
 
 IQN = "iqn.2026-11.lab.example:cwnd"
 INITIATOR = "iqn.2026-11.lab.example:{}"
@@ -36,12 +35,12 @@ def enter(netns: str) -> None:
     os.close(here)
 
 
-def log_in(who: str, isid: bytes) -> Session:
+def log_in(who: str, isid: bytes) -> Connection:
     """A session that is ready. The target refuses logins while it is busy with one, so this tries for a while."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            session = Session(TARGET, IQN, INITIATOR.format(who), isid)
+            session = Connection(IQN, INITIATOR.format(who), isid=isid)
             try:
                 fuzz.make_ready(session)
                 return session

@@ -14,7 +14,7 @@ from pathlib import Path
 import crew
 import fuzz
 from family import ACK, CONN_GET, DUMP, ID, REQUEST, SAMPLING_GET, SAMPLING_SET, Family, attribute, message
-from pdu import Session
+from iscsi import Connection
 
 DEBUG = Path("/sys/kernel/debug")
 KINDS = ("failslab", "fail_page_alloc")
@@ -101,7 +101,7 @@ def page() -> Iterator[int]:
     yield from each("page", attempt)
 
 
-def _ask(session: Session) -> None:
+def _ask(session: Connection) -> None:
     cdb = fuzz.log_sense()
     answer = session.command(cdb, 0xFFFF)
     if answer.status != fuzz.GOOD:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 
 from family import CONN_GET, DUMP, EXT_ACK, ID, REQUEST, SOL_NETLINK, TARGET_IQN, Family, attribute, message
-from pdu import Answer, Session
+from iscsi import Answer, Connection
 
 LOG_SENSE, TEST_UNIT_READY, READ_10 = 0x4D, 0x00, 0x28
 GOOD, CHECK_CONDITION, TASK_SET_FULL = 0x00, 0x02, 0x28
@@ -36,7 +36,7 @@ def read_10(blocks: int) -> bytes:
     return struct.pack(">BBIBHB6x", READ_10, 0, 0, 0, blocks, 0)
 
 
-def make_ready(session: Session) -> None:
+def make_ready(session: Connection) -> None:
     """The unit attentions of a new session, told and done with."""
     while session.command(bytes([TEST_UNIT_READY]).ljust(16, b"\0"), 0).status:
         pass
@@ -79,8 +79,8 @@ def check_page(cdb: bytes, wanted_bytes: int, answer: Answer, tsih: int, connect
         length = min(len(page), asked, wanted_bytes)
         if len(answer.data) != length:
             wrong = f"{len(answer.data)} bytes instead of {length}"
-        elif asked <= wanted_bytes and answer.residual != wanted_bytes - length:
-            wrong = f"residual {answer.residual} instead of {wanted_bytes - length}"
+        elif asked <= wanted_bytes and answer.residual_bytes != wanted_bytes - length:
+            wrong = f"residual {answer.residual_bytes} instead of {wanted_bytes - length}"
         elif any(want not in (None, have) for want, have in zip(page, answer.data, strict=False)):
             wrong = answer.data.hex()
     if wrong:
@@ -103,7 +103,7 @@ def _command(n: int, chance: random.Random) -> tuple[bytes, int]:
     return bytes(cdb), chance.choice((asked, asked, chance.randrange(300), chance.randrange(1 << 17)))
 
 
-def fuzz_pages(sessions: list[Session], count: int, seed: int) -> Iterator[bool]:
+def fuzz_pages(sessions: list[Connection], count: int, seed: int) -> Iterator[bool]:
     """LOG SENSE commands in any order, many under way in each session at once: whether each was answered."""
     chance = random.Random(seed)
     todo = iter(chance.sample(range(max(count, 2 * SYSTEMATIC)), count))

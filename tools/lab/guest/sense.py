@@ -8,7 +8,7 @@ from typing import Any
 import far
 import net
 import target
-from iscsi import Answer, Connection
+from iscsi import CLOSE_CONNECTION, Answer, Connection
 
 ASKING = "iqn.2026-11.lab.example:asking"
 PAGE_3C = bytes.fromhex("4d 00 7c 00 00 00 00 ffff 00")
@@ -38,5 +38,5 @@ def run(plan: dict, there: Any, iqns: list[str]) -> dict:
     second = Connection(iqn, ASKING, cid=1, first=asking)
     both = described()
     both["page_by_second"] = second.command(PAGE_3C, 0xFFFF).data.hex()
-    second.logout()
+    second.logout(CLOSE_CONNECTION)
     return {"answers": answers, "two_connections": both, "one_left": described()}

@@ -12,7 +12,7 @@ sys.path.insert(0, str(GUEST_SCRIPTS))
 
 import family
 import fuzz
-from pdu import Answer
+from iscsi import Answer
 
 TSIH = 7
 PAGE_BYTES = 4 + 36 + 172
@@ -25,11 +25,11 @@ def page(tsih=TSIH):
 
 
 def good(data, residual=0):
-    return Answer(data, fuzz.GOOD, b"", residual)
+    return Answer(fuzz.GOOD, data, b"", residual)
 
 
 def refusal():
-    return Answer(b"", fuzz.CHECK_CONDITION, bytes([0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x24, 0]), 0)
+    return Answer(fuzz.CHECK_CONDITION, b"", bytes([0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x24, 0]), 0)
 
 
 def test_a_page_is_as_long_as_its_description():
@@ -66,7 +66,7 @@ def test_what_must_be_refused(command):
 
 def test_a_target_without_memory_is_told_apart():
     with pytest.raises(OSError, match="memory"):
-        fuzz.check_page(fuzz.log_sense(), 0xFFFF, Answer(b"", fuzz.TASK_SET_FULL, b"", 0), TSIH)
+        fuzz.check_page(fuzz.log_sense(), 0xFFFF, Answer(fuzz.TASK_SET_FULL, b"", b"", 0), TSIH)
 
 
 @pytest.mark.parametrize("data", [b"\x03\0\1\0", b"\x09\0\1\0abcd", family.attribute(1, b"a") * 2, b"\x05"])
