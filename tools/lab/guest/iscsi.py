@@ -22,7 +22,7 @@ RECEIVES_BYTES = 1 << 18
 # All of them: the target would remark upon each that is left out.
 SESSION_KEYS = {
     **{"ErrorRecoveryLevel": 0, "MaxConnections": 2, "InitialR2T": "Yes", "ImmediateData": "Yes"},
-    **{"MaxOutstandingR2T": 1, "DefaultTime2Wait": 2, "DefaultTime2Retain": 0, "DataPDUInOrder": "Yes"},
+    **{"MaxOutstandingR2T": 1, "DefaultTime2Wait": 2, "DefaultTime2Retain": 20, "DataPDUInOrder": "Yes"},
     **{"DataSequenceInOrder": "Yes", "FirstBurstLength": RECEIVES_BYTES, "MaxBurstLength": RECEIVES_BYTES},
 }
 CONNECTION_KEYS = {"HeaderDigest": "None", "DataDigest": "None", "MaxRecvDataSegmentLength": RECEIVES_BYTES}

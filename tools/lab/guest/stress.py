@@ -18,6 +18,7 @@ import initiator
 import net
 from crew import IQN, Crew, patiently
 from family import ACK, CONN_GET, DUMP, ID, REQUEST, SAMPLING_GET, SAMPLING_SET, Family, attribute, message
+from iscsi import CLOSE_CONNECTION
 from net import TARGET, run, within
 from target import CONFIGFS
 
@@ -199,7 +200,14 @@ def cut_link() -> None:
         time.sleep(DOWN_S)
 
 
+def leave_session() -> None:
+    """One without a connection, that waits for its initiator to come back; and another that ends it."""
+    for _ in range(2):
+        crew.log_in("left", b"\x80left.").logout(CLOSE_CONNECTION)
+
+
 def disable_group() -> None:
+    leave_session()
     enable(False)
     time.sleep(DOWN_S)
     enable(True)
@@ -211,6 +219,7 @@ def renew_portal() -> None:
 
 
 def renew_group() -> None:
+    leave_session()
     remove_group()
     make_group()
 
