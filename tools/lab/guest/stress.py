@@ -26,6 +26,7 @@ DISK = CONFIGFS / "core/rd_mcp_0/disk0"
 DISK_PAGES = 1 << 20
 FABRIC = CONFIGFS / "iscsi"
 GROUP = FABRIC / IQN / "tpgt_1"
+SESSIONS = FABRIC / IQN / "fabric_statistics/iscsi_instance/sessions"
 ATTRIBUTES = ("authentication=0", "demo_mode_write_protect=0", "generate_node_acls=1", "cache_dynamic_acls=1")
 PORTAL = f"{TARGET}:3260"
 MODULES = ("target_core_mod", "iscsi_target_mod")  # built in, where the kernel has no modules
@@ -209,7 +210,7 @@ def leave_session() -> None:
 def disable_group() -> None:
     leave_session()
     enable(False)
-    time.sleep(DOWN_S)
+    until(lambda: not int(SESSIONS.read_text()), "the sessions of a disabled portal group to go")
     enable(True)
 
 
