@@ -26,10 +26,10 @@ class Part:
 
 
 PARTS = {
-    "sessions": Part("login cycles", 2000, 700, (60, 45), (2000, 700)),
+    "sessions": Part("login cycles", 2000, 700, (30, 30), (2000, 700)),
     "kills": Part("rounds", 10, 400, (1, 45), (10, 400)),
     "protection": Part("times", 1, 60, (1, 60), (1, 60)),
-    "fuzzing": Part("commands and requests", 20_000, 300, (2000, 45), (200_000, 2400)),
+    "fuzzing": Part("commands and requests", 20_000, 300, (1000, 30), (200_000, 2400)),
     "faults": Part("rounds", 5, 240, (1, 45), None),  # needs a kernel that has fault injection
 }
 # Booting, looking for leaks, and what the parts do beyond their time.

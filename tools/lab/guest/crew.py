@@ -23,7 +23,7 @@ RETRY_S = 0.1
 READ_BLOCKS = 128
 READS = 4
 SAMPLING_MS = 10
-PATIENCE_S = 180
+PATIENCE_S = 600
 
 fork = multiprocessing.get_context("fork")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from net import TARGET
 
 PORT = 3260
-PATIENCE_S = 180
+PATIENCE_S = 600
 HEADER_BYTES = 48
 NOP_OUT, COMMAND, LOGIN, LOGOUT = 0x40, 0x01, 0x43, 0x46  # all but commands are immediate
 NOP_IN, RESPONSE, LOGIN_RESPONSE, DATA_IN, LOGOUT_RESPONSE, REJECT = 0x20, 0x21, 0x23, 0x25, 0x26, 0x3F

@@ -109,6 +109,17 @@ def test_a_rate_above_what_was_measured_is_refused_in_one_line(monkeypatch, tmp_
     assert len(measured) == 1
 
 
+@pytest.mark.parametrize(("under_kvm", "told"), [(False, ["tsc_early_khz=2500000"]), (True, [])])
+def test_an_emulated_debug_kernel_is_told_how_fast_it_counts(monkeypatch, tmp_path, under_kvm, told):
+    monkeypatch.setattr(qemu.os, "access", lambda path, mode: True)
+    monkeypatch.setattr(qemu, "_boots_under_kvm", lambda kernel: under_kvm)
+    monkeypatch.setattr(qemu, "_counter_mhz", lambda: 2500.0)
+    chosen = qemu.Qemu(one_machine=False, debug=True)
+    chosen.meet(tmp_path, print)
+    _, (machine,) = booting(chosen, tmp_path)
+    assert [word for word in words(machine.command) if word.startswith("tsc_early_khz")] == told
+
+
 def test_one_machine_and_uml_are_not_measured(tmp_path):
     for chosen in (engine.choose("qemu", one_machine=True), engine.choose("uml")):
         made, _ = booting(chosen, tmp_path)
