@@ -33,7 +33,7 @@ PARTS = {
     "faults": Part("rounds", 5, 240, (1, 45), None),  # needs a kernel that has fault injection
 }
 # Booting, looking for leaks, and what the parts do beyond their time.
-SPARE_S = 900
+SPARE_S = 1800
 MEMORY_MB = 1536
 PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5")
 
