@@ -76,8 +76,8 @@ pub struct Input<'a> {
     pub path: Option<PathState>,
     /// What the connection has received; where that is not known, the disks' completed reads have to do.
     pub received: Option<Received>,
-    /// Bytes/s that would be this session's if all that read from its target's address had the same; `None` if it is
-    /// alone with it.
+    /// Bytes/s that would be this session's if all that use the path to its target's address had the same; `None` if it
+    /// is alone with that.
     pub share: Option<u64>,
     pub disks: &'a [DiskState],
 }
@@ -106,7 +106,8 @@ pub struct Output {
     /// `queue_depth`, one for each disk of the input, in its order.
     pub depths: Vec<u32>,
     pub read_ahead_bytes: u64,
-    /// What has been arriving lately, in bytes/s, once that is known.
+    /// What has been arriving lately, in bytes/s, once that is known; `None` also while the readers leave much of the
+    /// window unused: then it says nothing of the path.
     pub rate: Option<u64>,
     /// Tick again at this time of the initiator's clock.
     pub next_us: u64,

@@ -556,6 +556,7 @@ impl Notify {
 
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
         let reading = sharing(input.disks);
+        let in_use = self.readers.asked_bytes(input.disks) >= self.window_bytes / 2;
         Output {
             phase: self.phase.name(),
             limit: self.limit(input),
@@ -569,7 +570,7 @@ impl Notify {
             ),
             read_ahead_bytes: (self.read_ahead_bytes.max(MIN_READ_AHEAD_BYTES) / reading)
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
-            rate: self.meter.average(RATE_TRIPS * self.rtt_us()),
+            rate: self.meter.average(RATE_TRIPS * self.rtt_us()).filter(|_| in_use),
             next_us,
             page_us: self.rtt_us().max(if self.phase == Phase::Cruise { CRUISE_PAGE_US } else { START_PAGE_US }),
             reason: self.reason.clone(),
