@@ -88,17 +88,25 @@ fn io_error(error: ProcError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn an_open_file_is_found_by_its_file_system_and_no_other_is_touched() {
-        let me = Process::myself().unwrap();
-        let renewed = |devices: &HashSet<String>| renew_of(&me, devices, &mut Mounts::new()).unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let mount = me.mountinfo().unwrap().0.into_iter().rfind(|mount| dir.path().starts_with(&mount.mount_point));
-        let device = HashSet::from([mount.unwrap().majmin]);
-        let before = renewed(&device);
-        let _file = File::create(dir.path().join("open")).unwrap();
-        assert_eq!(renewed(&device), before + 1);
-        assert_eq!(renewed(&HashSet::from(["4095:0".into()])), 0);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mounts = Process::myself().unwrap().mountinfo().unwrap().0;
+        let mount = mounts.into_iter().rfind(|mount| file.path().starts_with(&mount.mount_point)).unwrap();
+        let mut reader = Command::new("sleep")
+            .arg("60")
+            .stdin(file.reopen().unwrap())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let process = Process::new(reader.id().try_into().unwrap()).unwrap();
+        let renewed = |device: String| renew_of(&process, &HashSet::from([device]), &mut Mounts::new());
+        let found = (renewed(mount.majmin), renewed("4095:0".into()));
+        reader.kill().unwrap();
+        reader.wait().unwrap();
+        assert_eq!((found.0.unwrap(), found.1.unwrap()), (1, 0));
     }
 }
