@@ -78,8 +78,22 @@ class Stopped(LabError):
     """The run was not let come to its end."""
 
 
+class ClockLost(LabError):
+    """User-Mode Linux has set its virtual time back, which it takes for fatal: a rare race of its own with signals."""
+
+
 def run(images: Images, plan: dict, slot: int, timeout_s: float, progress: Callable[[float], None], keep: bool) -> dict:
     """Boot, wait for the end, hand back what the guest wrote. A failed run's directory is kept, not a stopped one's."""
+    try:
+        return _run(images, plan, slot, timeout_s, progress, keep)
+    except ClockLost as lost:
+        print(f"{lost}; once more", file=sys.stderr)
+        return _run(images, plan, slot, timeout_s, progress, keep)
+
+
+def _run(
+    images: Images, plan: dict, slot: int, timeout_s: float, progress: Callable[[float], None], keep: bool
+) -> dict:
     where = _prepare(images, plan)
     out = where / "out"
     try:
@@ -90,7 +104,8 @@ def run(images: Images, plan: dict, slot: int, timeout_s: float, progress: Calla
         raise
     for log in sorted(out.glob("console*.log")):
         if trouble := _console_trouble(log):
-            raise LabError(f"the kernel complained: {trouble}; see {log}")
+            kind = ClockLost if "time-travel: time goes backwards" in trouble else LabError
+            raise kind(f"the kernel complained: {trouble}; see {log}")
     if not (out / "result.json").exists():
         raise LabError(f"the guest ended without a result; see {out}")
     answer = json.loads((out / "result.json").read_text())

@@ -74,3 +74,25 @@ def test_every_run_has_the_same_environment(monkeypatch, tmp_path):
         environments.append(uml.Uml().environment("dumb"))
     assert environments[0] == environments[1]
     uml._memory_folder.cache_clear()
+
+
+def test_a_clock_that_user_mode_linux_has_lost_is_given_one_more_chance(guest):
+    runs = []
+
+    def lost_at_first(out):
+        runs.append(out)
+        panic = "Kernel panic - not syncing: time-travel: time goes backwards 2 -> 1\n"
+        (out / "console.log").write_text(panic if len(runs) == 1 else "")
+        answer(out)
+
+    assert guest(lost_at_first)["kernel"] == "6.12"
+    assert len(runs) == 2
+
+
+def test_another_panic_is_given_none(guest):
+    def panic(out):
+        (out / "console.log").write_text("Kernel panic - not syncing: something else\n")
+        answer(out)
+
+    with pytest.raises(LabError, match="something else"):
+        guest(panic)
