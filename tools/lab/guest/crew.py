@@ -180,6 +180,12 @@ def listen() -> Iterator[int]:
                 raise
 
 
+def ask_once(session: Connection) -> None:
+    """The log page of that session, and that it is of no other."""
+    cdb = fuzz.log_sense()
+    fuzz.check_page(cdb, 0xFFFF, session.command(cdb, 0xFFFF), session.tsih)
+
+
 def ask(who: str) -> Callable[[], Iterator[int]]:
     """An initiator that asks for the log page again and again."""
 
@@ -187,8 +193,7 @@ def ask(who: str) -> Callable[[], Iterator[int]]:
         session = log_in(who, b"\x80" + os.urandom(5))
         with contextlib.closing(session):
             while True:
-                cdb = fuzz.log_sense()
-                fuzz.check_page(cdb, 0xFFFF, session.command(cdb, 0xFFFF), session.tsih)
+                ask_once(session)
                 yield 1
 
     return job
@@ -220,8 +225,7 @@ def come_and_go(who: str, seed: int) -> Callable[[], Iterator[int]]:
         while True:
             isid = b"\x80" + chance.randbytes(5)
             session = log_in(who, isid)
-            cdb = fuzz.log_sense()
-            fuzz.check_page(cdb, 0xFFFF, session.command(cdb, 0xFFFF), session.tsih)
+            ask_once(session)
             for _ in range(chance.randrange(READS)):
                 session.send(fuzz.read_10(READ_BLOCKS), READ_BLOCKS * fuzz.BLOCK_BYTES)
             match chance.randrange(4):

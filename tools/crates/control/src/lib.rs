@@ -88,6 +88,11 @@ impl Input<'_> {
         self.disks.iter().fold(0, |sum, d| sum.saturating_add(d.read_bytes))
     }
 
+    /// The request size in force, of a disk that reads.
+    fn request_bytes(&self) -> Option<u32> {
+        self.disks.iter().find(|d| d.reading && d.request_bytes > 0).map(|d| d.request_bytes)
+    }
+
     /// A request size is being set, which drains the queue.
     fn changing(&self) -> bool {
         self.disks.iter().any(|d| d.changing)

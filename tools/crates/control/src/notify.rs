@@ -9,8 +9,9 @@
 //! ```
 //!
 //! **Start** finds the path's rate C from the trains in which packets arrive ([`Meter::train`]), and fills W up to
-//! C·RTTmin + slack at that rate. **Cruise** keeps it there, by what the pages show of the queue, and starts again where the pipe has gaps. Without pages W keeps
-//! its value: silence is no evidence. `docs/control.md` has the equations, the reasons and what is known to be weak.
+//! C·RTTmin + slack at that rate. **Cruise** keeps it there, by what the pages show of the queue, and starts again where
+//! the pipe has gaps. Without pages W keeps its value: silence is no evidence. `docs/control.md` has the equations, the
+//! reasons and what is known to be weak.
 
 use std::collections::VecDeque;
 
@@ -177,7 +178,7 @@ impl Notify {
     fn rest_settings(&mut self) {
         self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE / 4 });
         self.wanted_request_bytes = self.request_bytes;
-        self.window_bytes = self.window_for(self.capacity).max(FIRST_BYTES).min(self.bound());
+        self.window_bytes = self.model_bytes();
         self.filled_bytes = self.window_bytes;
         self.read_ahead_bytes = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.meter.clear();
@@ -208,6 +209,16 @@ impl Notify {
     /// What the window should be if the path carries `rate`.
     fn window_for(&self, rate: u64) -> u64 {
         carried(rate, self.rtt_us()).saturating_add(SLACK_REQUESTS * self.request()).min(self.bound())
+    }
+
+    /// The window for C, known or not.
+    fn model_bytes(&self) -> u64 {
+        self.window_for(self.capacity).max(FIRST_BYTES).min(self.bound())
+    }
+
+    /// What arrives, in bytes/s, once enough has to tell.
+    fn rate(&self) -> Option<u64> {
+        self.meter.average(RATE_TRIPS * self.rtt_us())
     }
 
     /// Commands that may be outstanding: the target's command window, less what the page needs.
@@ -282,7 +293,7 @@ impl Notify {
             self.found.pop_front();
         }
         let goal = self.window_for(self.capacity);
-        self.window_bytes = goal.max(FIRST_BYTES).min(self.bound());
+        self.window_bytes = self.model_bytes();
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
@@ -304,7 +315,7 @@ impl Notify {
         if congested {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
-            self.window_bytes = self.window_for(self.capacity).max(FIRST_BYTES).min(self.bound());
+            self.window_bytes = self.model_bytes();
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
@@ -363,7 +374,7 @@ impl Notify {
         }
         // A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
         // doubles with a paced sender's cwnd, requests must be ahead of it.
-        let rate = self.capacity.max(self.meter.average(RATE_TRIPS * self.rtt_us()).unwrap_or(0));
+        let rate = self.capacity.max(self.rate().unwrap_or(0));
         let extra = if self.doubles() { rate / 2 } else { rate / 16 };
         let allowed = carried(rate + extra, input.now_us - self.last_tick_us);
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
@@ -414,7 +425,7 @@ impl Notify {
         let before_us = std::mem::replace(&mut self.last_queue_us, queue_us);
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let goal = self.window_for(self.capacity);
-        let rate = self.meter.average(RATE_TRIPS * rtt_us);
+        let rate = self.rate();
 
         if let Some(cut) = self.cut.take() {
             if queue_us + cut.emptied_us.min(cut.queue_us) / 2 > cut.queue_us {
@@ -531,10 +542,9 @@ impl Notify {
     }
 
     /// In words. What is asked for, does not arrive and does not wait for TCP either is with the target's disk.
-    fn limit(&self, input: &Input<'_>) -> &'static str {
+    fn limit(&self, input: &Input<'_>, rate: Option<u64>) -> &'static str {
         let wanted = carried(self.capacity, self.rtt_us()).saturating_add(SLACK_REQUESTS * self.request());
-        let rate = self.meter.average(RATE_TRIPS * self.rtt_us()).unwrap_or(u64::MAX);
-        let arriving = carried(rate, self.path.srtt_us.into());
+        let arriving = carried(rate.unwrap_or(u64::MAX), self.path.srtt_us.into());
         match self.phase {
             Phase::Rest => "application",
             _ if u64::from(self.path.snd_wnd_bytes) < self.window_bytes => "advertised window",
@@ -555,11 +565,11 @@ impl Notify {
     }
 
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
-        let reading = sharing(input.disks);
+        let (reading, rate) = (sharing(input.disks), self.rate());
         let in_use = self.readers.asked_bytes(input.disks) >= self.window_bytes / 2;
         Output {
             phase: self.phase.name(),
-            limit: self.limit(input),
+            limit: self.limit(input, rate),
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
             depths: self.readers.depths(
@@ -570,7 +580,7 @@ impl Notify {
             ),
             read_ahead_bytes: (self.read_ahead_bytes.max(MIN_READ_AHEAD_BYTES) / reading)
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
-            rate: self.meter.average(RATE_TRIPS * self.rtt_us()).filter(|_| in_use),
+            rate: rate.filter(|_| in_use),
             next_us,
             page_us: self.rtt_us().max(if self.phase == Phase::Cruise { CRUISE_PAGE_US } else { START_PAGE_US }),
             reason: self.reason.clone(),
@@ -596,10 +606,10 @@ impl Strategy for Notify {
             self.request_changed_us = input.now_us;
             self.last_tick_us = input.now_us;
         }
-        if let Some(disk) = input.disks.iter().find(|d| d.reading && d.request_bytes > 0) {
-            if self.request_bytes != disk.request_bytes {
+        if let Some(request_bytes) = input.request_bytes() {
+            if self.request_bytes != request_bytes {
                 // The means were of requests of the other size.
-                self.request_bytes = disk.request_bytes;
+                self.request_bytes = request_bytes;
                 self.readers.clear();
             }
             self.window_bytes = self.window_bytes.min(self.bound());

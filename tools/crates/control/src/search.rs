@@ -287,12 +287,10 @@ impl Strategy for Search {
     }
 
     fn tick(&mut self, input: &Input<'_>) -> Output {
-        if let Some(disk) = input.disks.iter().find(|d| d.reading && d.request_bytes > 0) {
-            if self.request_bytes != disk.request_bytes {
-                self.request_bytes = disk.request_bytes;
-                self.readers.clear();
-                self.span = None;
-            }
+        if let Some(request_bytes) = input.request_bytes().filter(|&bytes| bytes != self.request_bytes) {
+            self.request_bytes = request_bytes;
+            self.readers.clear();
+            self.span = None;
         }
         self.readers.look(input.disks);
         self.measure(input);

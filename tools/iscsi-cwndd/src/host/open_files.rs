@@ -22,6 +22,9 @@ type Mounts = HashMap<PathBuf, Vec<PathBuf>>;
 /// of now; returns how many there were. An error is what kept some of them from it; the others have theirs.
 pub fn renew_read_ahead(devices: &HashSet<String>) -> io::Result<usize> {
     let (mut count, mut failed) = (0, None);
+    if devices.is_empty() {
+        return Ok(count);
+    }
     let mut mounts = Mounts::new();
     // What ends meanwhile is no error.
     for process in all_processes().map_err(io_error)?.flatten() {
@@ -36,14 +39,16 @@ pub fn renew_read_ahead(devices: &HashSet<String>) -> io::Result<usize> {
 
 fn renew_of(process: &Process, devices: &HashSet<String>, mounts: &mut Mounts) -> io::Result<usize> {
     let (mut count, mut pidfd) = (0, None);
-    for info in process.fd().map_err(io_error)?.flatten() {
+    let files = process.fd().map_err(io_error)?;
+    let mount_points = mount_points(process, devices, mounts);
+    for info in files.flatten() {
         // By name at first: a descriptor of any other kind is not touched, nor a file system that may hang.
         let FDTarget::Path(path) = &info.target else { continue };
-        let link = format!("/proc/{}/fd/{}", process.pid, info.fd);
         let ours = if path.starts_with("/dev") {
+            let link = format!("/proc/{}/fd/{}", process.pid, info.fd);
             fs::metadata(link).is_ok_and(|file| devices.contains(&number(file.st_rdev())))
         } else {
-            mount_points(process, devices, mounts).iter().any(|mount_point| path.starts_with(mount_point))
+            mount_points.iter().any(|mount_point| path.starts_with(mount_point))
         };
         if !ours {
             continue;
