@@ -20,6 +20,7 @@ GUEST_DISK_MAX_MB = 512  # of memory: what a backstore that keeps its data may t
 RateMbit = Annotated[float, Field(gt=0, le=100_000)]
 RttMs = Annotated[float, Field(ge=0, le=10_000)]
 LossPct = Annotated[float, Field(ge=0, le=100)]
+SlotMs = Annotated[float, Field(ge=0, le=1_000)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -61,6 +62,8 @@ class Net(Section):
     queue_kb: Annotated[float, Field(gt=0, le=10_000_000)] | None = None
     queue_min_pkts: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     loss_pct: LossPct = 0
+    ack_slot_ms: SlotMs = 0
+    data_slot_ms: SlotMs = 0
     access_mbit: RateMbit | None = None
     aqm: Literal["pfifo", "fq_codel"] = "pfifo"
     ecn: bool = False
@@ -157,6 +160,7 @@ class Workload(Section):
 class Target(Section):
     config: str = "lio.json"
     backstore: Literal["nullio", "ramdisk", "fileio", "iblock", "pscsi", "user"] = "nullio"
+    latency_ms: Annotated[float, Field(ge=0, le=10_000)] = 0
     cc: Literal["cubic", "reno", "bbr", "vegas", "dctcp"] | None = None
     tpg_attributes: dict[str, int] = {}
 
@@ -196,6 +200,8 @@ class Scenario(Section):
 
     @model_validator(mode="after")
     def _possible(self) -> "Scenario":
+        if self.target.latency_ms and self.target.backstore != "nullio":
+            raise ValueError(f"target.latency_ms needs target.backstore nullio, not {self.target.backstore}")
         work = self.workload
         for n, change in enumerate(self.net.changes):
             if change.at_s >= work.runtime_s:

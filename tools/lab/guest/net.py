@@ -10,7 +10,8 @@ ends of a virtual link, and the rest is the same.
 Towards the initiator, r0 is the bottleneck: a token bucket of net.rate_mbit, two packets deep, in
 front of a queue of exactly net.queue_bytes. The whole round-trip time is a delay on r1, in the
 direction of the target: acknowledgements and commands wait, data never overtakes data when
-the delay changes. Random loss hits data on its way into the router. Every machine's
+the delay changes. Random loss hits data on its way into the router; slots, as on shared media and busy
+hosts, let acknowledgements out of r1 and data into the initiator. Every machine's
 own link has the rate net.access_mbit and the qdisc the machine itself would use, so that a sender's
 burst leaves as a real network card would send it. GSO packets are split by the token bucket.
 """
@@ -75,8 +76,27 @@ def _loss(net: dict, pct: float) -> str:
     return f"netem limit {NEVER_DROPS_PKTS} loss random {pct}% seed {net['seed']}"
 
 
-def _delay(rtt_ms: float) -> str:
-    return f"netem limit {NEVER_DROPS_PKTS} delay {rtt_ms}ms"
+def _slots(slot_ms: float) -> str:
+    """What came meanwhile leaves at once, every slot_ms."""
+    return f" slot {slot_ms}ms {slot_ms}ms" if slot_ms else ""
+
+
+def _delay(net: dict, rtt_ms: float) -> str:
+    return f"netem limit {NEVER_DROPS_PKTS} delay {rtt_ms}ms" + _slots(net["ack_slot_ms"])
+
+
+def _redirect_ingress(netns: str, port: str, qdisc: str) -> None:
+    """What arrives at the port goes through a qdisc first."""
+    _batch("ip", netns, ["link add in0 type ifb", "link set in0 up"])
+    _batch(
+        "tc",
+        netns,
+        [
+            f"qdisc add dev in0 root handle 1: {qdisc}",
+            f"qdisc add dev {port} ingress",
+            f"filter add dev {port} parent ffff: matchall action mirred egress redirect dev in0",
+        ],
+    )
 
 
 def _bottleneck(net: dict, rate_mbit: float) -> str:
@@ -86,6 +106,8 @@ def _bottleneck(net: dict, rate_mbit: float) -> str:
 def build_initiator(net: dict, qdisc: str, *, unlimited: bool) -> None:
     """The initiator's end; unlimited, here and below: bare cables, as fast as the CPU."""
     _machine("initiator", "10.0.1", net, qdisc, unlimited=unlimited)
+    if net["data_slot_ms"] and not unlimited:
+        _redirect_ingress("initiator", "eth0", f"netem limit {NEVER_DROPS_PKTS}" + _slots(net["data_slot_ms"]))
 
 
 def build_path(net: dict, qdisc: str, *, unlimited: bool, initiator_elsewhere: bool) -> None:
@@ -114,21 +136,12 @@ def build_path(net: dict, qdisc: str, *, unlimited: bool, initiator_elsewhere: b
         limit_pkts = max(1, net["queue_bytes"] // 1514)
         ecn = "ecn" if net["ecn"] else "noecn"
         lines.append(f"qdisc add dev r0 parent 1: handle 10: fq_codel limit {limit_pkts} {ecn}")
-    lines.append(f"qdisc add dev r1 root handle 1: {_delay(net['rtt_ms'])}")
+    lines.append(f"qdisc add dev r1 root handle 1: {_delay(net, net['rtt_ms'])}")
     if net["cross"]:
-        lines.append(f"qdisc add dev r2 root handle 1: {_delay(net['rtt_ms'])}")
+        lines.append(f"qdisc add dev r2 root handle 1: {_delay(net, net['rtt_ms'])}")
     _batch("tc", "router", lines)
     if net["loss_pct"] or any(change["loss_pct"] is not None for change in net["changes"]):
-        _batch("ip", "router", ["link add ifb0 type ifb", "link set ifb0 up"])
-        _batch(
-            "tc",
-            "router",
-            [
-                f"qdisc add dev ifb0 root handle 1: {_loss(net, net['loss_pct'])}",
-                "qdisc add dev r1 ingress",
-                "filter add dev r1 parent ffff: matchall action mirred egress redirect dev ifb0",
-            ],
-        )
+        _redirect_ingress("router", "r1", _loss(net, net["loss_pct"]))
 
 
 def change(net: dict, new: dict) -> None:
@@ -137,11 +150,11 @@ def change(net: dict, new: dict) -> None:
     if new["rate_mbit"] is not None:
         lines.append(f"qdisc change dev r0 root handle 1: {_bottleneck(net, new['rate_mbit'])}")
     if new["rtt_ms"] is not None:
-        lines.append(f"qdisc change dev r1 root handle 1: {_delay(new['rtt_ms'])}")
+        lines.append(f"qdisc change dev r1 root handle 1: {_delay(net, new['rtt_ms'])}")
         if net["cross"]:
-            lines.append(f"qdisc change dev r2 root handle 1: {_delay(new['rtt_ms'])}")
+            lines.append(f"qdisc change dev r2 root handle 1: {_delay(net, new['rtt_ms'])}")
     if new["loss_pct"] is not None:
-        lines.append(f"qdisc change dev ifb0 root handle 1: {_loss(net, new['loss_pct'])}")
+        lines.append(f"qdisc change dev in0 root handle 1: {_loss(net, new['loss_pct'])}")
     _batch("tc", "router", lines)
 
 

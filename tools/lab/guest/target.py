@@ -13,13 +13,18 @@ from net import run, within
 CONFIGFS = Path("/sys/kernel/config/target")
 
 
-def _iblock(name: str, size_mb: int) -> dict:
-    """On a null_blk that keeps what is written."""
+def _null_blk(name: str, size_mb: int, **settings: int) -> dict:
     disk = Path(f"/sys/kernel/config/nullb/{name}")
     disk.mkdir()
-    for key, value in {"size": size_mb, "memory_backed": 1, "power": 1}.items():
+    for key, value in {"size": size_mb, **settings, "power": 1}.items():
         (disk / key).write_text(str(value))
     return {"plugin": "block", "dev": f"/dev/{name}"}
+
+
+def _late(name: str, size_mb: int, latency_ms: float) -> dict:
+    """A disk that keeps nothing, and takes that long for a request, for many at once."""
+    timer = {"irqmode": 2, "completion_nsec": int(latency_ms * 1_000_000)}
+    return _null_blk(name, size_mb, **timer, hw_queue_depth=4096)
 
 
 def _pscsi(name: str, size_mb: int) -> dict:
@@ -40,7 +45,8 @@ BACKSTORES: dict[str, Callable[[str, int], dict]] = {
         "dev": f"/var/target/{name}",
         "write_back": True,
     },
-    "iblock": _iblock,
+    # On a null_blk that keeps what is written.
+    "iblock": lambda name, size_mb: _null_blk(name, size_mb, memory_backed=1),
     "pscsi": _pscsi,
     "user": lambda name, size_mb: {"plugin": "user", "size": size_mb << 20, "config": f"lab/{name}"},
 }
@@ -62,7 +68,10 @@ def start(target: dict, work: dict) -> list[str]:
         for n in range(luns):
             name = f"disk{n if work['multipath'] else session * luns + n}"
             if name not in stores:
-                own = BACKSTORES[target["backstore"]](name, work["size_mb"])
+                if target["latency_ms"]:
+                    own = _late(name, work["size_mb"], target["latency_ms"])
+                else:
+                    own = BACKSTORES[target["backstore"]](name, work["size_mb"])
                 stores[name] = {"name": name, "attributes": store["attributes"], **own}
             mapped.append({**lun, "index": n, "storage_object": f"/backstores/{stores[name]['plugin']}/{name}"})
         wwn = one["wwn"] + (f"-{session}" if session else "")
