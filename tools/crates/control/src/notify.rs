@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 
 use crate::rate::{Meter, carried, per_second};
-use crate::readers::{Readers, sharing};
+use crate::readers::{Readers, commands, sharing};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
 /// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
@@ -77,14 +77,53 @@ impl Phase {
     }
 }
 
-/// The latest cut for a standing queue: to be undone if the queue turns out not to be this session's.
+/// What a change of W is to bring.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
-    queue_us: u64,
-    /// What it should have emptied.
-    emptied_us: u64,
+enum Aim {
+    /// It should empty this much of the queue, and no less arrives.
+    Shorter { queue_us: u64, emptied_us: u64 },
+    /// More arrives.
+    More,
+}
+
+/// The latest change of W that is to be undone if it does not bring what it should, and what was before.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    aim: Aim,
+    rate: u64,
     window_bytes: u64,
     capacity: u64,
+    late_us: u64,
+}
+
+impl Trial {
+    fn emptied_us(&self) -> u64 {
+        match self.aim {
+            Aim::Shorter { emptied_us, .. } => emptied_us.min(MAX_RTT_US),
+            Aim::More => 0,
+        }
+    }
+}
+
+/// What failed is tried again later and later.
+#[derive(Clone, Copy, Debug, Default)]
+struct Patience {
+    until_us: u64,
+    wait_us: u64,
+}
+
+impl Patience {
+    fn at_least(&mut self, until_us: u64) {
+        self.until_us = self.until_us.max(until_us);
+    }
+
+    /// Soon after the last time it is for twice as long, up to [`MAX_THRESHOLD_US`].
+    fn lose(&mut self, now_us: u64, rtt_us: u64) {
+        let least_us = THRESHOLD_TRIPS * rtt_us;
+        let soon = now_us < self.until_us.saturating_add(self.wait_us);
+        self.wait_us = if soon { 2 * self.wait_us } else { 0 }.clamp(least_us, MAX_THRESHOLD_US.max(least_us));
+        self.until_us = now_us + self.wait_us;
+    }
 }
 
 /// The strategy's whole state.
@@ -95,6 +134,8 @@ pub struct Notify {
     meter: Meter,
     path: PathState,
     readers: Readers,
+    /// Commands that the disks take that share the window.
+    disk_commands: u32,
     /// W, and what of it is let through so far.
     window_bytes: u64,
     filled_bytes: u64,
@@ -116,14 +157,24 @@ pub struct Notify {
     /// Successive pages with too long a queue.
     queued_trips: u32,
     last_queue_us: u64,
-    cut: Option<Cut>,
+    trial: Option<Trial>,
+    /// Others fill the queue: TCP's cwnd is W.
+    rivals_until_us: u64,
+    /// Of cuts for a queue, and of steps for more.
+    cuts: Patience,
+    steps: Patience,
+    /// Steps that have brought more, one after another.
+    gained: u32,
+    /// What a request takes beyond the round trip and the queue: at the target's disk, and until busy hosts look.
+    late_us: u64,
+    /// The fastest train of the latest start.
+    train: u64,
     /// The least round-trip time since a queue was found not to be this session's; 0 before that.
     floor_us: u64,
     /// A loss was told of, and not yet answered.
     congested: bool,
-    quiet_until_us: u64,
-    /// How long the threshold shown last was to hold.
-    threshold_us: u64,
+    /// W does not grow: after a loss, and after one that showed the threshold.
+    quiet: Patience,
     /// Since this read began a loss has shown that the queue holds no more than the slack.
     shallow: bool,
     /// Since when W has been what the trains ask for.
@@ -145,6 +196,7 @@ impl Notify {
             meter: Meter::default(),
             path: PathState::default(),
             readers: Readers::default(),
+            disk_commands: u32::MAX,
             window_bytes: 0,
             filled_bytes: 0,
             moving_us: 0,
@@ -158,11 +210,16 @@ impl Notify {
             read_ahead_bytes: 0,
             queued_trips: 0,
             last_queue_us: 0,
-            cut: None,
+            trial: None,
+            rivals_until_us: 0,
+            cuts: Patience::default(),
+            steps: Patience::default(),
+            gained: 0,
+            late_us: 0,
+            train: 0,
             floor_us: 0,
             congested: false,
-            quiet_until_us: 0,
-            threshold_us: 0,
+            quiet: Patience::default(),
             shallow: false,
             full_us: None,
             out_of_order_pkts: 0,
@@ -182,6 +239,7 @@ impl Notify {
         self.filled_bytes = self.window_bytes;
         self.read_ahead_bytes = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.meter.clear();
+        (self.late_us, self.rivals_until_us, self.gained) = (0, 0, 0);
         (self.congested, self.shallow) = (false, false);
         self.enter(Phase::Rest, "nothing reads".into());
     }
@@ -208,7 +266,7 @@ impl Notify {
 
     /// What the window should be if the path carries `rate`.
     fn window_for(&self, rate: u64) -> u64 {
-        carried(rate, self.rtt_us()).saturating_add(SLACK_REQUESTS * self.request()).min(self.bound())
+        carried(rate, self.rtt_us() + self.late_us).saturating_add(SLACK_REQUESTS * self.request()).min(self.bound())
     }
 
     /// The window for C, known or not.
@@ -218,13 +276,17 @@ impl Notify {
 
     /// What arrives, in bytes/s, once enough has to tell.
     fn rate(&self) -> Option<u64> {
-        self.meter.average(RATE_TRIPS * self.rtt_us())
+        self.meter.average(self.rate_span_us())
     }
 
-    /// Commands that may be outstanding: the target's command window, less what the page needs.
+    fn rate_span_us(&self) -> u64 {
+        RATE_TRIPS * (self.rtt_us() + self.late_us)
+    }
+
+    /// Commands that may be outstanding: the target's command window, less what the page needs, and what the disks take.
     fn max_commands(&self) -> u64 {
         let window = if self.path.command_window == 0 { ASSUMED_COMMANDS } else { self.path.command_window };
-        window.saturating_sub(SPARE_COMMANDS).clamp(1, self.limits.max_commands).into()
+        window.saturating_sub(SPARE_COMMANDS).min(self.disk_commands).clamp(1, self.limits.max_commands).into()
     }
 
     fn bound(&self) -> u64 {
@@ -271,10 +333,11 @@ impl Notify {
         self.phase = phase;
         if phase == Phase::Start {
             self.proven = self.capacity;
+            self.train = 0;
         }
         self.full_us = None;
         self.found.clear();
-        (self.queued_trips, self.cut) = (0, None);
+        (self.queued_trips, self.trial) = (0, None);
         self.reason = reason;
     }
 
@@ -282,7 +345,9 @@ impl Notify {
         // What a hole in TCP's sequence held back comes all at once, and shows no rate.
         let rate = self.meter.average(self.rtt_us());
         if self.hole_us.is_none_or(|hole_us| input.now_us - hole_us > REPAIR_TRIPS * self.rtt_us()) {
-            let seen = self.meter.train(self.rtt_us()).max(rate).unwrap_or(0);
+            let train = self.meter.train(self.rtt_us());
+            self.train = self.train.max(train.unwrap_or(0));
+            let seen = train.max(rate).unwrap_or(0);
             if seen > self.capacity {
                 (self.capacity, self.proven, self.full_us) = (seen, seen, None);
             }
@@ -302,10 +367,10 @@ impl Notify {
         }
         let congested = std::mem::take(&mut self.congested);
         if congested {
-            self.quiet_until_us = self.quiet_until_us.max(input.now_us + RECOVERY_TRIPS * self.rtt_us());
+            self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
             if 2 * self.filled_bytes > goal {
                 self.shallow = true;
-                self.heed_threshold(input.now_us);
+                self.quiet.lose(input.now_us, self.rtt_us());
             }
         }
         if self.capacity == 0 || self.filled_bytes + self.request() <= goal || input.changing() {
@@ -363,7 +428,8 @@ impl Notify {
         if done > 0 || !full {
             self.moving_us = input.now_us;
         }
-        if input.now_us - self.moving_us > self.rtt_us() / 2 {
+        let hole = input.received.is_none() || self.hole_us.is_some_and(|hole_us| hole_us >= self.moving_us);
+        if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
             return;
@@ -409,7 +475,7 @@ impl Notify {
         let before = self.window_bytes;
         // With the queue that there is; and a cut shows once what it took away has left the queue.
         let trip_us = self.rtt_us().max(self.path.srtt_us.into()).min(MAX_RTT_US);
-        let answer_us = ANSWER_TRIPS * trip_us + self.cut.map_or(0, |cut| cut.emptied_us.min(MAX_RTT_US));
+        let answer_us = ANSWER_TRIPS * trip_us + self.trial.map_or(0, |trial| trial.emptied_us());
         if input.path.is_some() && input.now_us - self.window_changed_us > answer_us {
             self.adjust(input);
         }
@@ -427,26 +493,36 @@ impl Notify {
         let goal = self.window_for(self.capacity);
         let rate = self.rate();
 
-        if let Some(cut) = self.cut.take() {
-            if queue_us + cut.emptied_us.min(cut.queue_us) / 2 > cut.queue_us {
-                // It stayed: the path has become longer, or others fill the queue.
-                self.floor_us = self.path.srtt_us.into();
-                (self.window_bytes, self.capacity) = (cut.window_bytes, cut.capacity);
-                self.last_queue_us = 0;
-                self.reason = format!("a queue of {queue_us} us that is not ours");
+        if let Some(trial) = self.trial.take() {
+            if self.undone(trial, input.now_us, rate, input.share.is_some()) {
                 return;
             }
         }
         let congested = std::mem::take(&mut self.congested);
+        if input.now_us < self.rivals_until_us {
+            if longest_us < self.queue_low_us() {
+                self.rivals_until_us = 0;
+                self.window_bytes = goal;
+                self.reason = "the others have gone".into();
+            } else {
+                if congested || queue_us > self.queue_high_us() {
+                    self.rivals_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
+                }
+                let slack = SLACK_REQUESTS * self.request();
+                self.window_bytes = self.path_cwnd_bytes().saturating_add(slack).clamp(slack, self.bound());
+            }
+            return;
+        }
         if congested {
-            self.quiet_until_us = self.quiet_until_us.max(input.now_us + RECOVERY_TRIPS * rtt_us);
+            self.quiet.at_least(input.now_us + RECOVERY_TRIPS * rtt_us);
+            self.steps.lose(input.now_us, rtt_us);
         }
         // A long queue that lost something is no burst.
         let proven_us = if congested { queue_us } else { standing_us };
         if congested && proven_us <= self.queue_high_us() {
             if self.window_bytes > goal {
                 self.shallow = true;
-                self.heed_threshold(input.now_us);
+                self.quiet.lose(input.now_us, self.rtt_us());
                 self.reason = format!("loss at {} kB", self.window_bytes / 1000);
                 self.capacity = self.capacity.max(rate.unwrap_or(0));
                 self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
@@ -455,23 +531,25 @@ impl Notify {
             if standing_us > self.queue_low_us() {
                 let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
                 self.window_bytes = self.window_bytes.min(lost_at.max(SLACK_REQUESTS * self.request()));
-                self.quiet_until_us = self.quiet_until_us.max(input.now_us + THRESHOLD_TRIPS * rtt_us);
+                self.quiet.at_least(input.now_us + THRESHOLD_TRIPS * rtt_us);
                 self.reason = format!("loss at {} kB", lost_at / 1000);
                 return;
             }
         }
-        if proven_us > self.queue_high_us() {
+        if proven_us > self.queue_high_us() && (congested || input.now_us >= self.cuts.until_us) {
             // The link is busy all the time: what arrives is what it carries.
-            let (window_bytes, capacity) = (self.window_bytes, self.capacity);
+            let rate = rate.unwrap_or_else(|| per_second(self.window_bytes, self.path.srtt_us.into()));
             // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
-            let rate = rate.unwrap_or_else(|| per_second(window_bytes, self.path.srtt_us.into()));
-            self.capacity = input.share.unwrap_or(rate);
+            let capacity = input.share.unwrap_or(rate);
+            let before = self.now_with(Aim::More, rate.min(capacity));
+            (self.capacity, self.late_us) = (capacity, self.late_us.saturating_sub(proven_us));
             self.window_bytes = self.window_for(self.capacity);
-            let emptied_us = window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / self.capacity.max(1);
-            self.cut = (emptied_us > 0).then_some(Cut { queue_us: proven_us, emptied_us, window_bytes, capacity });
+            let emptied_us = before.window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / capacity.max(1);
+            let aim = Aim::Shorter { queue_us: proven_us, emptied_us };
+            self.trial = (emptied_us > 0).then_some(Trial { aim, ..before });
             self.last_queue_us = 0;
             self.reason = format!("a queue of {proven_us} us");
-        } else if input.now_us >= self.quiet_until_us {
+        } else if input.now_us >= self.quiet.until_us && self.trial.is_none() {
             if self.idle(input, longest_us, rate) {
                 if self.window_bytes >= goal {
                     // The path carries more than C: its trains tell how much.
@@ -480,27 +558,94 @@ impl Notify {
                     self.window_bytes += ((goal - self.window_bytes) / 2).max(self.request());
                     self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
                 }
-                return;
-            }
-            // Bursts can show as a queue though the pipe has gaps; the trains tell that it carries more.
-            let slack = SLACK_REQUESTS * self.request();
-            let most =
-                if self.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
-            let slow = rate.is_some_and(|rate| rate < self.capacity / 64 * 63);
-            if self.window_bytes < most && slow && self.asked_in_full(input) {
-                self.window_bytes = (self.window_bytes + self.request()).min(most);
-                self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
+            } else if let Some(rate) = rate.filter(|_| self.asked_in_full(input)) {
+                self.grow(input.now_us, goal, rate, longest_us);
             }
         }
     }
 
-    /// A loss has shown the threshold.
-    fn heed_threshold(&mut self, now_us: u64) {
-        let least_us = THRESHOLD_TRIPS * self.rtt_us();
-        let soon = now_us < self.quiet_until_us.saturating_add(self.threshold_us);
-        self.threshold_us =
-            if soon { 2 * self.threshold_us } else { 0 }.clamp(least_us, MAX_THRESHOLD_US.max(least_us));
-        self.quiet_until_us = now_us + self.threshold_us;
+    /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
+    fn grow(&mut self, now_us: u64, goal: u64, rate: u64, queue_us: u64) {
+        let slack = SLACK_REQUESTS * self.request();
+        let most = if self.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
+        let slow = rate < self.capacity / 64 * 63;
+        if self.window_bytes < most && slow {
+            self.window_bytes = (self.window_bytes + self.request()).min(most);
+            self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
+            return;
+        }
+        let unproven = self.train < self.capacity / 8 * 7;
+        let may = if self.shallow { rate < self.capacity / 8 * 7 } else { slow || unproven };
+        let may = may && queue_us <= self.queue_high_us() && self.window_bytes < self.bound();
+        if may && now_us >= self.steps.until_us {
+            // Half of what is missing, as far as steps have gained before.
+            let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
+            let step = (missing / 2).min((self.window_bytes / 8) << self.gained.min(3));
+            self.trial = Some(self.now_with(Aim::More, rate));
+            self.window_bytes += step.max(self.window_bytes / 8).max(self.request());
+            self.window_bytes = self.window_bytes.min(self.bound());
+            self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
+        }
+    }
+
+    /// What there is, to come back to.
+    fn now_with(&self, aim: Aim, rate: u64) -> Trial {
+        let Self { window_bytes, capacity, late_us, .. } = *self;
+        Trial { aim, rate, window_bytes, capacity, late_us }
+    }
+
+    /// Undoes a change of W that has not brought what it should; one that may yet do so goes on.
+    fn undone(&mut self, trial: Trial, now_us: u64, rate: Option<u64>, shared: bool) -> bool {
+        let queue_us = self.queue_us();
+        let settled = now_us - self.window_changed_us > self.rate_span_us() + self.rtt_us() + trial.emptied_us();
+        let rate = rate.unwrap_or(0);
+        // Half of what W changed by, if all were for nothing.
+        let half = |rate: u64| {
+            carried(rate, self.window_bytes.abs_diff(trial.window_bytes) * 1_000_000 / trial.window_bytes.max(1)) / 2
+        };
+        match trial.aim {
+            Aim::Shorter { queue_us: before_us, emptied_us } => {
+                if queue_us + emptied_us.min(before_us) / 2 > before_us {
+                    // It stayed: the path has become longer, or others fill the queue.
+                    self.floor_us = self.path.srtt_us.into();
+                    self.reason = format!("a queue of {queue_us} us that is not ours");
+                    if !shared {
+                        self.rivals_until_us = now_us + THRESHOLD_TRIPS * self.rtt_us();
+                    }
+                } else if !settled || queue_us > self.queue_high_us() {
+                    self.trial = Some(trial);
+                    return false;
+                } else if rate < trial.rate - half(trial.rate).max(trial.rate / 32) {
+                    self.cuts.lose(now_us, self.rtt_us());
+                    self.reason = format!("a queue of {before_us} us that {} kB/s need", trial.rate / 1000);
+                } else {
+                    return false;
+                }
+                self.last_queue_us = 0;
+            }
+            Aim::More => {
+                if self.congested {
+                    return false;
+                }
+                if !settled {
+                    self.trial = Some(trial);
+                    return true;
+                }
+                if rate > trial.rate + half(trial.rate) {
+                    self.capacity = self.capacity.max(rate);
+                    let path_bytes = self.window_bytes.saturating_sub(SLACK_REQUESTS * self.request());
+                    self.late_us = (path_bytes * 1_000_000 / self.capacity.max(1)).saturating_sub(self.rtt_us());
+                    self.steps = Patience::default();
+                    self.gained += 1;
+                    return false;
+                }
+                self.steps.lose(now_us, self.rtt_us());
+                self.gained = 0;
+                self.reason = format!("no more than {} kB/s", trial.rate / 1000);
+            }
+        }
+        (self.window_bytes, self.capacity, self.late_us) = (trial.window_bytes, trial.capacity, trial.late_us);
+        true
     }
 
     fn path_cwnd_bytes(&self) -> u64 {
@@ -522,9 +667,7 @@ impl Notify {
     /// for the path; rarely, since each change drains the queue.
     fn fit_request(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
-        // While starting, the trains still grow: the next round trip may show twice the rate.
-        let expected = if self.phase == Phase::Start { 2 * self.capacity } else { self.capacity };
-        let best = self.request_for(expected);
+        let best = self.request_for(self.capacity);
         let crowded = self.window_for(self.capacity) >= self.max_commands() * self.request();
         let request = if crowded {
             best.max(2 * self.request_bytes).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
@@ -593,6 +736,7 @@ impl Strategy for Notify {
         if let Some(path) = input.path {
             self.note(path);
         }
+        self.disk_commands = commands(input.disks);
         self.rest_settings();
         self.output(input, u64::MAX)
     }
@@ -601,6 +745,7 @@ impl Strategy for Notify {
         if let Some(path) = input.path {
             self.note(path);
         }
+        self.disk_commands = commands(input.disks);
         if self.phase == Phase::Rest {
             self.enter(Phase::Start, "a read began".into());
             self.request_changed_us = input.now_us;

@@ -44,6 +44,12 @@ pub fn sharing(disks: &[DiskState]) -> u64 {
     (if reading > 0 { reading } else { disks.len().max(1) }) as u64
 }
 
+/// Commands that these disks take; all, while none reads.
+pub fn commands(disks: &[DiskState]) -> u32 {
+    let none = !disks.iter().any(|d| d.reading);
+    disks.iter().filter(|d| d.reading || none).fold(0, |sum: u32, d| sum.saturating_add(d.max_depth))
+}
+
 /// By the input's order of disks.
 #[derive(Debug, Default)]
 pub struct Readers(Vec<Reader>);

@@ -7,7 +7,7 @@
 //! little more. While the path has room, throughput grows as the window does: a trial has *gained* if it brought at least
 //! an eighth of that. `docs/control.md` says more.
 
-use crate::readers::Readers;
+use crate::readers::{Readers, commands};
 use crate::{Input, Limits, Output, Strategy};
 
 /// The first window, and how much `linear` adds to it each time.
@@ -124,8 +124,7 @@ impl Search {
 
     /// The largest window that the limits allow.
     fn bound(&self, input: &Input<'_>) -> u64 {
-        let readers = input.disks.iter().filter(|d| d.reading);
-        let depth = readers.fold(0, |sum: u32, d| sum.saturating_add(d.max_depth)).clamp(1, self.limits.max_commands);
+        let depth = commands(input.disks).clamp(1, self.limits.max_commands);
         let hardware = input.disks.iter().map(|d| d.max_request_bytes).filter(|&bytes| bytes > 0).min();
         let request = self.limits.max_request_bytes.min(hardware.unwrap_or(u32::MAX));
         self.limits.max_window_bytes.min(u64::from(depth) * u64::from(request))

@@ -17,6 +17,8 @@ struct Path {
     queue_bdp: f64,
     /// What the target's disk can read, in bytes/s.
     disk_rate: f64,
+    /// How long it takes for a request.
+    disk_us: u64,
 }
 
 impl std::fmt::Display for Path {
@@ -63,6 +65,7 @@ impl Path {
             snd_cwnd_pkts: 10,
             min_rtt_us: self.rtt_us as u32,
             srtt_us: self.rtt_us as u32,
+            command_window: 512, // as configs/ have it
             snd_wnd_bytes: u32::MAX,
             sndbuf_bytes: u32::MAX,
             ..Default::default()
@@ -75,7 +78,9 @@ impl Path {
         let (mut cwnd, mut in_flight, mut backlog, mut queue) = (10.0 * MSS, 0.0, 0.0, 0.0);
         let (mut slow_start, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, 0, 0, 0.0);
         let (mut asked, mut received, mut waiting_for_disk) = (0.0, 0.0, 0.0f64);
-        let mut asks: VecDeque<f64> = vec![0.0; half_steps].into();
+        // What is behind a hole in the sequence waits for it to be filled.
+        let (mut hole, mut held, mut out_of_order_pkts) = (0..0, 0.0, 0.0);
+        let mut asks: VecDeque<f64> = vec![0.0; half_steps + (self.disk_us / STEP_US) as usize].into();
         let mut data: VecDeque<f64> = vec![0.0; half_steps].into();
         let mut acks: VecDeque<f64> = vec![0.0; half_steps].into();
         let mut out = Run { seconds, ..Run::default() };
@@ -115,13 +120,19 @@ impl Path {
                     cwnd *= 0.7;
                     slow_start = false;
                     cut_until = now + self.rtt_us;
+                    hole = now + self.rtt_us / 2..now + self.rtt_us * 3 / 2;
                 }
             }
             let served = queue.min(per_step);
             queue -= served;
             data.push_back(served);
             let arrived = data.pop_front().unwrap_or(0.0);
-            received += arrived;
+            held += arrived;
+            if hole.contains(&now) {
+                out_of_order_pkts += arrived / MSS;
+            } else {
+                received += std::mem::take(&mut held);
+            }
             out.total += arrived;
             out.last_half += if last_half { arrived } else { 0.0 };
             acks.push_back(arrived);
@@ -150,7 +161,7 @@ impl Path {
                 set = law.tick(&Input {
                     now_us: now,
                     path: arrived_page,
-                    received: Some(Received { bytes: received as u64, out_of_order_pkts: 0 }),
+                    received: Some(Received { bytes: received as u64, out_of_order_pkts: out_of_order_pkts as u32 }),
                     share: None,
                     disks: &[disk],
                 });
@@ -183,7 +194,13 @@ fn paths() -> impl Iterator<Item = Path> {
     let queues = [0.1, 0.25, 1.0];
     rates.into_iter().flat_map(move |rate| {
         rtts.into_iter().flat_map(move |rtt_us| {
-            queues.into_iter().map(move |queue_bdp| Path { rate, rtt_us, queue_bdp, disk_rate: f64::INFINITY })
+            queues.into_iter().map(move |queue_bdp| Path {
+                rate,
+                rtt_us,
+                queue_bdp,
+                disk_rate: f64::INFINITY,
+                disk_us: 0,
+            })
         })
     })
 }
@@ -228,7 +245,7 @@ fn searches_find_the_path_by_throughput_alone() {
 
 #[test]
 fn says_which_limit_binds() {
-    let path = Path { rate: 12.5e6, rtt_us: 50_000, queue_bdp: 1.0, disk_rate: f64::INFINITY };
+    let path = Path { rate: 12.5e6, rtt_us: 50_000, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us: 0 };
     let small = Limits { max_request_bytes: 16 << 10, max_commands: 16, ..Limits::default() };
     let few = Limits { max_window_bytes: 256 << 10, ..Limits::default() };
     let limit = |path: Path, limits| path.run_within(limits, StrategyName::Notify, 10.0).limit;
@@ -236,4 +253,15 @@ fn says_which_limit_binds() {
     assert_eq!(limit(path, small), "request size");
     assert_eq!(limit(path, few), "depth");
     assert_eq!(limit(Path { disk_rate: 2e6, ..path }, Limits::default()), "disk");
+}
+
+/// The path explains half of what a request takes.
+#[test]
+fn a_late_disk_costs_no_throughput() {
+    for queue_bdp in [0.25, 1.0] {
+        let path = Path { rate: 12.5e6, rtt_us: 20_000, queue_bdp, disk_rate: f64::INFINITY, disk_us: 20_000 };
+        let run = path.run(StrategyName::Notify, 20.0);
+        assert!(run.last_half_share(path) > 0.97, "{path}: last half {:.3}", run.last_half_share(path));
+        assert!(run.lost < 1e-3 * run.total, "{path}: lost {:.0} kB", run.lost / 1e3);
+    }
 }
