@@ -509,7 +509,7 @@ impl Notify {
                     self.rivals_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
                 }
                 let slack = SLACK_REQUESTS * self.request();
-                self.window_bytes = self.path_cwnd_bytes().saturating_add(slack).clamp(slack, self.bound());
+                self.window_bytes = self.path_cwnd_bytes().saturating_add(slack).min(self.bound());
             }
             return;
         }
