@@ -163,6 +163,8 @@ pub struct Notify {
     /// Of cuts for a queue, and of steps for more.
     cuts: Patience,
     steps: Patience,
+    /// Since when less arrives than there could.
+    short_us: Option<u64>,
     /// Steps that have brought more, one after another.
     gained: u32,
     /// What a request takes beyond the round trip and the queue: at the target's disk, and until busy hosts look.
@@ -214,6 +216,7 @@ impl Notify {
             rivals_until_us: 0,
             cuts: Patience::default(),
             steps: Patience::default(),
+            short_us: None,
             gained: 0,
             late_us: 0,
             train: 0,
@@ -499,7 +502,7 @@ impl Notify {
             }
         }
         let congested = std::mem::take(&mut self.congested);
-        if input.now_us < self.rivals_until_us {
+        if input.now_us < self.rivals_until_us && input.share.is_none() {
             if longest_us < self.queue_low_us() {
                 self.rivals_until_us = 0;
                 self.window_bytes = goal;
@@ -549,6 +552,11 @@ impl Notify {
             self.trial = (emptied_us > 0).then_some(Trial { aim, ..before });
             self.last_queue_us = 0;
             self.reason = format!("a queue of {proven_us} us");
+        } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked(input)) {
+            // The others have more than their part, and give way to the queue that this makes.
+            self.capacity = share;
+            self.window_bytes = self.window_for(share);
+            self.reason = format!("an equal share of the path is {} kB/s", share / 1000);
         } else if input.now_us >= self.quiet.until_us && self.trial.is_none() {
             if self.idle(input, longest_us, rate) {
                 if self.window_bytes >= goal {
@@ -577,7 +585,14 @@ impl Notify {
         let unproven = self.train < self.capacity / 8 * 7;
         let may = if self.shallow { rate < self.capacity / 8 * 7 } else { slow || unproven };
         let may = may && queue_us <= self.queue_high_us() && self.window_bytes < self.bound();
-        if may && now_us >= self.steps.until_us {
+        if !may {
+            self.short_us = None;
+            return;
+        }
+        // Another flow's start, for one, passes.
+        let short_us = *self.short_us.get_or_insert(now_us);
+        let settled = self.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
+        if settled && now_us >= self.steps.until_us {
             // Half of what is missing, as far as steps have gained before.
             let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
             let step = (missing / 2).min((self.window_bytes / 8) << self.gained.min(3));
