@@ -630,7 +630,7 @@ impl Notify {
                 } else if !settled || queue_us > self.queue_high_us() {
                     self.trial = Some(trial);
                     return false;
-                } else if rate < trial.rate - half(trial.rate).max(trial.rate / 32) {
+                } else if rate < trial.rate.saturating_sub(half(trial.rate).max(trial.rate / 32)) {
                     self.cuts.lose(now_us, self.rtt_us());
                     self.reason = format!("a queue of {before_us} us that {} kB/s need", trial.rate / 1000);
                 } else {
@@ -646,7 +646,7 @@ impl Notify {
                     self.trial = Some(trial);
                     return true;
                 }
-                if rate > trial.rate + half(trial.rate) {
+                if rate > trial.rate.saturating_add(half(trial.rate)) {
                     self.capacity = self.capacity.max(rate);
                     let path_bytes = self.window_bytes.saturating_sub(SLACK_REQUESTS * self.request());
                     self.late_us = (path_bytes * 1_000_000 / self.capacity.max(1)).saturating_sub(self.rtt_us());
@@ -685,7 +685,8 @@ impl Notify {
         let best = self.request_for(self.capacity);
         let crowded = self.window_for(self.capacity) >= self.max_commands() * self.request();
         let request = if crowded {
-            best.max(2 * self.request_bytes).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
+            let twice = 1 << (self.request_bytes.max(1).ilog2() + 1).min(31);
+            best.max(twice).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
         } else if self.phase == Phase::Cruise && best < self.request_bytes / 4 {
             best
         } else {
