@@ -158,9 +158,8 @@ pub struct Notify {
     queued_trips: u32,
     last_queue_us: u64,
     trial: Option<Trial>,
-    /// Others fill the queue: TCP's cwnd is W.
-    rivals_until_us: u64,
-    /// Of cuts for a queue, and of steps for more.
+    /// Others fill the queue: W is TCP's cwnd. Of cuts for a queue, and of steps for more.
+    rivals: Patience,
     cuts: Patience,
     steps: Patience,
     /// Since when less arrives than there could.
@@ -213,7 +212,7 @@ impl Notify {
             queued_trips: 0,
             last_queue_us: 0,
             trial: None,
-            rivals_until_us: 0,
+            rivals: Patience::default(),
             cuts: Patience::default(),
             steps: Patience::default(),
             short_us: None,
@@ -242,7 +241,7 @@ impl Notify {
         self.filled_bytes = self.window_bytes;
         self.read_ahead_bytes = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.meter.clear();
-        (self.late_us, self.rivals_until_us, self.gained) = (0, 0, 0);
+        (self.late_us, self.rivals.until_us, self.gained) = (0, 0, 0);
         (self.congested, self.shallow) = (false, false);
         self.enter(Phase::Rest, "nothing reads".into());
     }
@@ -502,18 +501,11 @@ impl Notify {
             }
         }
         let congested = std::mem::take(&mut self.congested);
-        if input.now_us < self.rivals_until_us && input.share.is_none() {
-            if longest_us < self.queue_low_us() {
-                self.rivals_until_us = 0;
-                self.window_bytes = goal;
-                self.reason = "the others have gone".into();
-            } else {
-                if congested || queue_us > self.queue_high_us() {
-                    self.rivals_until_us = input.now_us + THRESHOLD_TRIPS * rtt_us;
-                }
-                let slack = SLACK_REQUESTS * self.request();
-                self.window_bytes = self.path_cwnd_bytes().saturating_add(slack).min(self.bound());
+        if input.now_us < self.rivals.until_us && input.share.is_none() {
+            if self.path.srtt_us.saturating_sub(self.path.min_rtt_us) < self.queue_low_us().min(MAX_RTT_US) as u32 {
+                self.rivals.until_us = input.now_us;
             }
+            self.window_bytes = self.path_cwnd_bytes().saturating_add(SLACK_REQUESTS * self.request()).min(goal);
             return;
         }
         if congested {
@@ -614,6 +606,7 @@ impl Notify {
         let queue_us = self.queue_us();
         let settled = now_us - self.window_changed_us > self.rate_span_us() + self.rtt_us() + trial.emptied_us();
         let rate = rate.unwrap_or(0);
+        let mut capacity = trial.capacity;
         // Half of what W changed by, if all were for nothing.
         let half = |rate: u64| {
             carried(rate, self.window_bytes.abs_diff(trial.window_bytes) * 1_000_000 / trial.window_bytes.max(1)) / 2
@@ -625,7 +618,7 @@ impl Notify {
                     self.floor_us = self.path.srtt_us.into();
                     self.reason = format!("a queue of {queue_us} us that is not ours");
                     if !shared {
-                        self.rivals_until_us = now_us + THRESHOLD_TRIPS * self.rtt_us();
+                        self.rivals.lose(now_us, self.rtt_us());
                     }
                 } else if !settled || queue_us > self.queue_high_us() {
                     self.trial = Some(trial);
@@ -656,10 +649,12 @@ impl Notify {
                 }
                 self.steps.lose(now_us, self.rtt_us());
                 self.gained = 0;
+                // The trains were a little too fast.
+                capacity = if trial.rate > capacity / 8 * 7 { capacity.min(trial.rate) } else { capacity };
                 self.reason = format!("no more than {} kB/s", trial.rate / 1000);
             }
         }
-        (self.window_bytes, self.capacity, self.late_us) = (trial.window_bytes, trial.capacity, trial.late_us);
+        (self.window_bytes, self.capacity, self.late_us) = (trial.window_bytes, capacity, trial.late_us);
         true
     }
 
