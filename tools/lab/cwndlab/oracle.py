@@ -31,9 +31,16 @@ Measure = Callable[[list[Scenario]], list[dict[str, Any]]]
 Tried = dict[Static, dict[str, Any]]
 
 
+def _bdp_bytes(scenario: Scenario) -> float:
+    """What is asked for while one request is answered: by the path, and by what it does not explain."""
+    net = scenario.net
+    waits_ms = scenario.target.latency_ms + net.ack_slot_ms + net.data_slot_ms
+    return net.bdp_bytes + net.rate_mbit * 1e3 / 8 * waits_ms
+
+
 def _holds_bytes(scenario: Scenario) -> float:
     """What the path holds."""
-    return scenario.net.bdp_bytes + scenario.net.queue_bytes
+    return _bdp_bytes(scenario) + scenario.net.queue_bytes
 
 
 @dataclass(frozen=True)
@@ -63,9 +70,8 @@ class Point:
 
 def model(scenario: Scenario) -> Point:
     """What should be best: the pipe full, half of the queue as a reserve, requests fine enough not to burst."""
-    net = scenario.net
-    in_flight_bytes = net.bdp_bytes + net.queue_bytes / 2
-    ideal_kb = max(1.0, net.bdp_bytes / 1024 / REQUESTS_IN_BDP)
+    in_flight_bytes = _bdp_bytes(scenario) + scenario.net.queue_bytes / 2
+    ideal_kb = max(1.0, _bdp_bytes(scenario) / 1024 / REQUESTS_IN_BDP)
     # No finer than leaves the queue depth room to grow.
     fit = [kb for kb in REQUESTS_KB if 1.5 * in_flight_bytes / 1024 / kb <= MAX_DEPTH] or REQUESTS_KB[-1:]
     return Point(in_flight_bytes, min(fit, key=lambda kb: abs(math.log2(kb / ideal_kb))))
@@ -134,7 +140,7 @@ def grid(scenario: Scenario) -> list[Static]:
     """The exhaustive search's points."""
     read_aheads = GRID_READ_AHEAD if scenario.workload.kind == "buffered" else (Point.read_ahead,)
     every = itertools.product(GRID_IN_FLIGHT_BDP, GRID_REQUESTS_KB, read_aheads, (0.0, CLAMP), (True, False))
-    points = (Point(share * scenario.net.bdp_bytes, *rest).static(scenario) for share, *rest in every)
+    points = (Point(share * _bdp_bytes(scenario), *rest).static(scenario) for share, *rest in every)
     return list(dict.fromkeys(points))
 
 
