@@ -17,8 +17,8 @@ const ASSUMED_COMMANDS: u32 = 62;
 /// The request size grows in few and large steps, since each drains the queue.
 const FIRST_REQUEST_BYTES: u32 = 64 << 10;
 const REQUEST_GROWTH: u32 = 4;
-/// Least read-ahead. A file keeps the one it was opened with, which bounds the window: it must be large before the window
-/// is known. But a buffered reader gets its data in pieces of this size, which take a second at 100 Mbit/s.
+/// Least read-ahead: it must be long before the window is known. But a buffered reader gets its data in pieces of this
+/// size, which take a second at 100 Mbit/s.
 const READ_AHEAD_BYTES: u64 = 8 << 20;
 /// Turns from a change until it shows, TCP's slow start included, and turns over which throughput is then taken.
 const SETTLE_TURNS: u64 = 2;
