@@ -576,18 +576,19 @@ impl Notify {
         }
         let unproven = self.train < self.capacity / 8 * 7;
         let may = if self.shallow { rate < self.capacity / 8 * 7 } else { slow || unproven };
-        let may = may && queue_us <= self.queue_high_us() && self.window_bytes < self.bound();
-        if !may {
+        if !may || self.window_bytes >= self.bound() {
             self.short_us = None;
             return;
         }
-        // Another flow's start, for one, passes.
+        // Another flow's start passes; it makes a queue.
         let short_us = *self.short_us.get_or_insert(now_us);
-        let settled = self.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
+        let empty = queue_us < self.queue_low_us();
+        let settled = empty || self.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
         if settled && now_us >= self.steps.until_us {
-            // Half of what is missing, as far as steps have gained before.
+            // Half of what is missing; where there is some queue, as far as steps have gained before.
             let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
-            let step = (missing / 2).min((self.window_bytes / 8) << self.gained.min(3));
+            let most = if empty { self.window_bytes } else { (self.window_bytes / 8) << self.gained.min(3) };
+            let step = (missing / 2).min(most);
             self.trial = Some(self.now_with(Aim::More, rate));
             self.window_bytes += step.max(self.window_bytes / 8).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
@@ -639,7 +640,10 @@ impl Notify {
                     self.trial = Some(trial);
                     return true;
                 }
-                if rate > trial.rate.saturating_add(half(trial.rate)) {
+                // C may leave room for less than that.
+                let room = trial.capacity.saturating_sub(trial.rate) / 2;
+                let gain = if room > 0 { half(trial.rate).min(room) } else { half(trial.rate) };
+                if rate > trial.rate.saturating_add(gain) {
                     self.capacity = self.capacity.max(rate);
                     let path_bytes = self.window_bytes.saturating_sub(SLACK_REQUESTS * self.request());
                     self.late_us = (path_bytes * 1_000_000 / self.capacity.max(1)).saturating_sub(self.rtt_us());
@@ -658,6 +662,11 @@ impl Notify {
         true
     }
 
+    /// What of W is TCP's to carry: the rest is with the disk, or waits for a host to look.
+    fn path_bytes(&self) -> u64 {
+        self.window_bytes.saturating_sub(carried(self.capacity, self.late_us))
+    }
+
     fn path_cwnd_bytes(&self) -> u64 {
         u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes)
     }
@@ -666,7 +675,7 @@ impl Notify {
     fn asked_in_full(&self, input: &Input<'_>) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
         let cwnd_bytes = self.path_cwnd_bytes().saturating_add(SLACK_REQUESTS * self.request());
-        self.asked(input) && cwnd_bytes >= self.window_bytes
+        self.asked(input) && cwnd_bytes >= self.path_bytes()
     }
 
     fn asked(&self, input: &Input<'_>) -> bool {
@@ -709,7 +718,7 @@ impl Notify {
             {
                 "disk"
             }
-            _ if self.path_cwnd_bytes() < self.window_bytes => "cwnd",
+            _ if self.path_cwnd_bytes() < self.path_bytes() => "cwnd",
             _ if wanted > self.limits.max_window_bytes => "depth",
             _ if wanted > self.bound() => "request size",
             _ if self.capacity > 0 && self.window_bytes >= wanted => "link",
