@@ -430,7 +430,10 @@ impl Notify {
         if done > 0 || !full {
             self.moving_us = input.now_us;
         }
-        let hole = input.received.is_none() || self.hole_us.is_some_and(|hole_us| hole_us >= self.moving_us);
+        // Once the start is over others than TCP hold data back as well: slots, busy hosts.
+        let hole = self.phase == Phase::Start
+            || input.received.is_none()
+            || self.hole_us.is_some_and(|hole_us| hole_us >= self.moving_us);
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
