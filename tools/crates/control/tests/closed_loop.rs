@@ -78,8 +78,6 @@ impl Path {
         let (mut cwnd, mut in_flight, mut backlog, mut queue) = (10.0 * MSS, 0.0, 0.0, 0.0);
         let (mut slow_start, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, 0, 0, 0.0);
         let (mut asked, mut received, mut waiting_for_disk) = (0.0, 0.0, 0.0f64);
-        // What is behind a hole in the sequence waits for it to be filled.
-        let (mut hole, mut held, mut out_of_order_pkts) = (0..0, 0.0, 0.0);
         let mut asks: VecDeque<f64> = vec![0.0; half_steps + (self.disk_us / STEP_US) as usize].into();
         let mut data: VecDeque<f64> = vec![0.0; half_steps].into();
         let mut acks: VecDeque<f64> = vec![0.0; half_steps].into();
@@ -120,19 +118,13 @@ impl Path {
                     cwnd *= 0.7;
                     slow_start = false;
                     cut_until = now + self.rtt_us;
-                    hole = now + self.rtt_us / 2..now + self.rtt_us * 3 / 2;
                 }
             }
             let served = queue.min(per_step);
             queue -= served;
             data.push_back(served);
             let arrived = data.pop_front().unwrap_or(0.0);
-            held += arrived;
-            if hole.contains(&now) {
-                out_of_order_pkts += arrived / MSS;
-            } else {
-                received += std::mem::take(&mut held);
-            }
+            received += arrived;
             out.total += arrived;
             out.last_half += if last_half { arrived } else { 0.0 };
             acks.push_back(arrived);
@@ -161,7 +153,7 @@ impl Path {
                 set = law.tick(&Input {
                     now_us: now,
                     path: arrived_page,
-                    received: Some(Received { bytes: received as u64, out_of_order_pkts: out_of_order_pkts as u32 }),
+                    received: Some(Received { bytes: received as u64, out_of_order_pkts: 0 }),
                     share: None,
                     disks: &[disk],
                 });
