@@ -86,21 +86,20 @@ enum Aim {
     More,
 }
 
-/// The latest change of W that is to be undone if it does not bring what it should, and what was before.
+/// What there was before a change of W, to come back to.
 #[derive(Clone, Copy, Debug)]
-struct Trial {
-    aim: Aim,
+struct Before {
     rate: u64,
     window_bytes: u64,
     capacity: u64,
     late_us: u64,
 }
 
-impl Trial {
+impl Aim {
     fn emptied_us(&self) -> u64 {
-        match self.aim {
-            Aim::Shorter { emptied_us, .. } => emptied_us.min(MAX_RTT_US),
-            Aim::More => 0,
+        match *self {
+            Self::Shorter { emptied_us, .. } => emptied_us.min(MAX_RTT_US),
+            Self::More => 0,
         }
     }
 }
@@ -157,7 +156,8 @@ pub struct Notify {
     /// Successive pages with too long a queue.
     queued_trips: u32,
     last_queue_us: u64,
-    trial: Option<Trial>,
+    /// The latest change of W, to be undone if it does not bring what it should.
+    trial: Option<(Aim, Before)>,
     /// Others fill the queue: W is TCP's cwnd. Of cuts for a queue, and of steps for more.
     rivals: Patience,
     cuts: Patience,
@@ -480,7 +480,7 @@ impl Notify {
         let before = self.window_bytes;
         // With the queue that there is; and a cut shows once what it took away has left the queue.
         let trip_us = self.rtt_us().max(self.path.srtt_us.into()).min(MAX_RTT_US);
-        let answer_us = ANSWER_TRIPS * trip_us + self.trial.map_or(0, |trial| trial.emptied_us());
+        let answer_us = ANSWER_TRIPS * trip_us + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
         if input.path.is_some() && input.now_us - self.window_changed_us > answer_us {
             self.adjust(input);
         }
@@ -498,8 +498,8 @@ impl Notify {
         let goal = self.window_for(self.capacity);
         let rate = self.rate();
 
-        if let Some(trial) = self.trial.take() {
-            if self.undone(trial, input.now_us, rate, input.share.is_some()) {
+        if let Some((aim, before)) = self.trial.take() {
+            if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
                 return;
             }
         }
@@ -539,12 +539,12 @@ impl Notify {
             let rate = rate.unwrap_or_else(|| per_second(self.window_bytes, self.path.srtt_us.into()));
             // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
             let capacity = input.share.unwrap_or(rate);
-            let before = self.now_with(Aim::More, rate.min(capacity));
+            let before = self.before(rate.min(capacity));
             (self.capacity, self.late_us) = (capacity, self.late_us.saturating_sub(proven_us));
             self.window_bytes = self.window_for(self.capacity);
             let emptied_us = before.window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / capacity.max(1);
             let aim = Aim::Shorter { queue_us: proven_us, emptied_us };
-            self.trial = (emptied_us > 0).then_some(Trial { aim, ..before });
+            self.trial = (emptied_us > 0).then_some((aim, before));
             self.last_queue_us = 0;
             self.reason = format!("a queue of {proven_us} us");
         } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked(input)) {
@@ -592,30 +592,30 @@ impl Notify {
             let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
             let most = if empty { self.window_bytes } else { (self.window_bytes / 8) << self.gained.min(3) };
             let step = (missing / 2).min(most);
-            self.trial = Some(self.now_with(Aim::More, rate));
+            self.trial = Some((Aim::More, self.before(rate)));
             self.window_bytes += step.max(self.window_bytes / 8).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
         }
     }
 
-    /// What there is, to come back to.
-    fn now_with(&self, aim: Aim, rate: u64) -> Trial {
+    /// What there is; `rate` arrives.
+    fn before(&self, rate: u64) -> Before {
         let Self { window_bytes, capacity, late_us, .. } = *self;
-        Trial { aim, rate, window_bytes, capacity, late_us }
+        Before { rate, window_bytes, capacity, late_us }
     }
 
     /// Undoes a change of W that has not brought what it should; one that may yet do so goes on.
-    fn undone(&mut self, trial: Trial, now_us: u64, rate: Option<u64>, shared: bool) -> bool {
+    fn undone(&mut self, aim: Aim, before: Before, now_us: u64, rate: Option<u64>, shared: bool) -> bool {
         let queue_us = self.queue_us();
-        let settled = now_us - self.window_changed_us > self.rate_span_us() + self.rtt_us() + trial.emptied_us();
+        let settled = now_us - self.window_changed_us > self.rate_span_us() + self.rtt_us() + aim.emptied_us();
         let rate = rate.unwrap_or(0);
-        let mut capacity = trial.capacity;
+        let mut capacity = before.capacity;
         // Half of what W changed by, if all were for nothing.
         let half = |rate: u64| {
-            carried(rate, self.window_bytes.abs_diff(trial.window_bytes) * 1_000_000 / trial.window_bytes.max(1)) / 2
+            carried(rate, self.window_bytes.abs_diff(before.window_bytes) * 1_000_000 / before.window_bytes.max(1)) / 2
         };
-        match trial.aim {
+        match aim {
             Aim::Shorter { queue_us: before_us, emptied_us } => {
                 if queue_us + emptied_us.min(before_us) / 2 > before_us {
                     // It stayed: the path has become longer, or others fill the queue.
@@ -625,11 +625,11 @@ impl Notify {
                         self.rivals.lose(now_us, self.rtt_us());
                     }
                 } else if !settled || queue_us > self.queue_high_us() {
-                    self.trial = Some(trial);
+                    self.trial = Some((aim, before));
                     return false;
-                } else if rate < trial.rate.saturating_sub(half(trial.rate).max(trial.rate / 32)) {
+                } else if rate < before.rate.saturating_sub(half(before.rate).max(before.rate / 32)) {
                     self.cuts.lose(now_us, self.rtt_us());
-                    self.reason = format!("a queue of {before_us} us that {} kB/s need", trial.rate / 1000);
+                    self.reason = format!("a queue of {before_us} us that {} kB/s need", before.rate / 1000);
                 } else {
                     return false;
                 }
@@ -640,13 +640,13 @@ impl Notify {
                     return false;
                 }
                 if !settled {
-                    self.trial = Some(trial);
+                    self.trial = Some((aim, before));
                     return true;
                 }
                 // C may leave room for less than that.
-                let room = trial.capacity.saturating_sub(trial.rate) / 2;
-                let gain = if room > 0 { half(trial.rate).min(room) } else { half(trial.rate) };
-                if rate > trial.rate.saturating_add(gain) {
+                let room = before.capacity.saturating_sub(before.rate) / 2;
+                let gain = if room > 0 { half(before.rate).min(room) } else { half(before.rate) };
+                if rate > before.rate.saturating_add(gain) {
                     self.capacity = self.capacity.max(rate);
                     let path_bytes = self.window_bytes.saturating_sub(SLACK_REQUESTS * self.request());
                     self.late_us = (path_bytes * 1_000_000 / self.capacity.max(1)).saturating_sub(self.rtt_us());
@@ -657,11 +657,11 @@ impl Notify {
                 self.steps.lose(now_us, self.rtt_us());
                 self.gained = 0;
                 // The trains were a little too fast.
-                capacity = if trial.rate > capacity / 8 * 7 { capacity.min(trial.rate) } else { capacity };
-                self.reason = format!("no more than {} kB/s", trial.rate / 1000);
+                capacity = if before.rate > capacity / 8 * 7 { capacity.min(before.rate) } else { capacity };
+                self.reason = format!("no more than {} kB/s", before.rate / 1000);
             }
         }
-        (self.window_bytes, self.capacity, self.late_us) = (trial.window_bytes, capacity, trial.late_us);
+        (self.window_bytes, self.capacity, self.late_us) = (before.window_bytes, capacity, before.late_us);
         true
     }
 

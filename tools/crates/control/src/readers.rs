@@ -38,16 +38,20 @@ impl Reader {
     }
 }
 
-/// How many disks share the window: those that read; while none does, all, as they could begin at once.
-pub fn sharing(disks: &[DiskState]) -> u64 {
-    let reading = disks.iter().filter(|d| d.reading).count();
-    (if reading > 0 { reading } else { disks.len().max(1) }) as u64
+/// Disks that share the window: those that read; while none does, all, as they could begin at once.
+fn sharers(disks: &[DiskState]) -> impl Iterator<Item = &DiskState> {
+    let none = !disks.iter().any(|d| d.reading);
+    disks.iter().filter(move |d| d.reading || none)
 }
 
-/// Commands that these disks take; all, while none reads.
+/// How many they are.
+pub fn sharing(disks: &[DiskState]) -> u64 {
+    sharers(disks).count().max(1) as u64
+}
+
+/// Commands that they take.
 pub fn commands(disks: &[DiskState]) -> u32 {
-    let none = !disks.iter().any(|d| d.reading);
-    disks.iter().filter(|d| d.reading || none).fold(0, |sum: u32, d| sum.saturating_add(d.max_depth))
+    sharers(disks).fold(0, |sum: u32, d| sum.saturating_add(d.max_depth))
 }
 
 /// By the input's order of disks.
