@@ -24,10 +24,10 @@ const MAX_TICK_US: u64 = 10_000_000;
 
 /// How much work there may be a second, whatever the number of disks and sessions: a look at a disk takes some
 /// microseconds, a question and its two switches of threads some tens.
-const LOOK_US: u64 = 2_000;
+const LOOK_US: u64 = 2_500;
 const FREE_DISKS: u64 = 8;
 const IDLE_LOOK_US: u64 = 2_000;
-const QUESTION_US: u64 = 4_000;
+const QUESTION_US: u64 = 5_000;
 /// Looks at a session that may come as early as the strategy wants: a start has to be watched closely.
 const FREE_LOOKS: u64 = 200;
 
@@ -309,7 +309,7 @@ impl TunedSession {
             log::info!("session {}: {} tells of its TCP connection", self.info.sid, self.info.target_iqn);
             self.feedback = Feedback::Good;
         }
-        self.fresh = Some(path_state(command_window, &connection));
+        self.fresh = Some(path_state(self.asked_us, command_window, &connection));
         let page_us = self.output.as_ref().map_or(0, |output| output.page_us);
         self.ask_due_us = now_us.max(self.asked_us.saturating_add(page_us));
         self.answer = Some(Answer { connection, clock_us, asked_us: self.asked_us, answered_us: now_us });
@@ -357,9 +357,10 @@ impl TunedSession {
     }
 }
 
-fn path_state(command_window: u16, connection: &Connection) -> PathState {
+fn path_state(asked_us: u64, command_window: u16, connection: &Connection) -> PathState {
     let figures = &connection.figures;
     PathState {
+        asked_us,
         command_window: command_window.into(),
         mss_bytes: figures.mss_bytes,
         snd_cwnd_pkts: figures.snd_cwnd_pkts,

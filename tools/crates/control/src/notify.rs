@@ -38,10 +38,10 @@ const SETTLE_TRIPS: u64 = 2;
 const PATIENCE_TRIPS: u64 = 10;
 /// Round trips until a hole in TCP's sequence is filled.
 const REPAIR_TRIPS: u64 = 2;
-/// Round trips over which the rate is taken once the start is over: whole requests make a shorter one uneven.
+/// Round trips over which the rate is taken once the start is over, and the least time: whole requests make a shorter one
+/// uneven, and what a disk takes for them.
 const RATE_TRIPS: u64 = 4;
-/// Round trips from a change of W to a page that shows what came of it.
-const ANSWER_TRIPS: u64 = 2;
+const RATE_US: u64 = 80_000;
 /// Round trips in which W does not grow: after a loss, whose recovery looks like an idle pipe, and after one that showed
 /// the threshold. Shown again soon after W grew once more, it holds for twice as long, up to [`MAX_THRESHOLD_US`].
 const RECOVERY_TRIPS: u64 = 8;
@@ -123,6 +123,11 @@ impl Patience {
         self.wait_us = if soon { 2 * self.wait_us } else { 0 }.clamp(least_us, MAX_THRESHOLD_US.max(least_us));
         self.until_us = now_us + self.wait_us;
     }
+}
+
+/// By more than a measurement's error.
+fn slower(rate: u64, capacity: u64) -> bool {
+    rate < capacity / 64 * 63
 }
 
 /// The strategy's whole state.
@@ -282,7 +287,7 @@ impl Notify {
     }
 
     fn rate_span_us(&self) -> u64 {
-        RATE_TRIPS * (self.rtt_us() + self.late_us)
+        (RATE_TRIPS * (self.rtt_us() + self.late_us)).max(RATE_US)
     }
 
     /// Commands that may be outstanding: the target's command window, less what the page needs, and what the disks take.
@@ -476,12 +481,12 @@ impl Notify {
     }
 
     fn cruise(&mut self, input: &Input<'_>) {
-        // A page tells of a round trip ago, and what it tells is the answer to what was asked for one before.
         let before = self.window_bytes;
-        // With the queue that there is; and a cut shows once what it took away has left the queue.
+        // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
+        // is; of a cut once what it took away has left the queue.
         let trip_us = self.rtt_us().max(self.path.srtt_us.into()).min(MAX_RTT_US);
-        let answer_us = ANSWER_TRIPS * trip_us + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
-        if input.path.is_some() && input.now_us - self.window_changed_us > answer_us {
+        let answer_us = trip_us + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
+        if input.path.is_some() && self.path.asked_us.saturating_sub(self.window_changed_us) > answer_us {
             self.adjust(input);
         }
         if self.window_bytes != before {
@@ -571,14 +576,19 @@ impl Notify {
     fn grow(&mut self, now_us: u64, goal: u64, rate: u64, queue_us: u64) {
         let slack = SLACK_REQUESTS * self.request();
         let most = if self.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
-        let slow = rate < self.capacity / 64 * 63;
+        let slow = slower(rate, self.capacity);
         if self.window_bytes < most && slow {
             self.window_bytes = (self.window_bytes + self.request()).min(most);
             self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
             return;
         }
         let unproven = self.train < self.capacity / 8 * 7;
-        let may = if self.shallow { rate < self.capacity / 8 * 7 } else { slow || unproven };
+        let may = self.gained > 0
+            || if self.shallow {
+                rate < self.capacity / 8 * 7
+            } else {
+                slow || unproven || queue_us < self.queue_low_us()
+            };
         if !may || self.window_bytes >= self.bound() {
             self.short_us = None;
             return;
@@ -645,7 +655,8 @@ impl Notify {
                 }
                 // C may leave room for less than that.
                 let room = before.capacity.saturating_sub(before.rate) / 2;
-                let gain = if room > 0 { half(before.rate).min(room) } else { half(before.rate) };
+                let most = if slower(before.rate, before.capacity) { room } else { u64::MAX };
+                let gain = half(before.rate).min(most);
                 if rate > before.rate.saturating_add(gain) {
                     self.capacity = self.capacity.max(rate);
                     let path_bytes = self.window_bytes.saturating_sub(SLACK_REQUESTS * self.request());
@@ -690,7 +701,7 @@ impl Notify {
     fn fit_request(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
         let best = self.request_for(self.capacity);
-        let crowded = self.window_for(self.capacity) >= self.max_commands() * self.request();
+        let crowded = self.window_for(self.capacity) + self.request() > self.max_commands() * self.request();
         let request = if crowded {
             let twice = 1 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             best.max(twice).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)

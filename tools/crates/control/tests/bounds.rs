@@ -36,7 +36,7 @@ fn any_number() -> impl Strategy<Value = u32> {
 }
 
 fn any_path() -> impl Strategy<Value = PathState> {
-    prop::array::uniform13(any_number()).prop_map(|w| PathState {
+    prop::array::uniform14(any_number()).prop_map(|w| PathState {
         command_window: w[0],
         mss_bytes: w[1],
         snd_cwnd_pkts: w[2],
@@ -50,6 +50,7 @@ fn any_path() -> impl Strategy<Value = PathState> {
         cwr_ecn: w[10],
         notsent_bytes: w[11],
         cwr_tlp: w[12],
+        asked_us: w[13].into(),
     })
 }
 

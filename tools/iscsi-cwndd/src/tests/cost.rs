@@ -217,8 +217,8 @@ fn share(tree: &Tree, seconds: u64) -> f64 {
     let (begin, before_us, mut last) = (Instant::now(), daemons_us(), Instant::now());
     while begin.elapsed() < Duration::from_secs(seconds) {
         thread::sleep(STEP);
-        tree.pass(last.elapsed());
-        last = Instant::now();
+        let now = Instant::now();
+        tree.pass(now - std::mem::replace(&mut last, now));
     }
     (daemons_us() - before_us) as f64 / begin.elapsed().as_micros() as f64
 }
