@@ -134,7 +134,7 @@ impl Crew for Threads {
 mod tests {
     use super::*;
     use crate::host::sim::disk;
-    use crate::host::{Ends, Reads, Session, Statistics};
+    use crate::host::{Ends, Reads, Session, Statistics, Trace};
     use cwnd_control::Received;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     use std::time::Duration;
@@ -177,6 +177,10 @@ mod tests {
         }
 
         fn received(&self, _: Ends) -> io::Result<Received> {
+            unreachable!()
+        }
+
+        fn trace(&self) -> io::Result<Trace> {
             unreachable!()
         }
 

@@ -4,8 +4,8 @@
 
 use crate::config::Config;
 use crate::crew::Threads;
-use crate::host::Host;
 use crate::host::uevent::Uevents;
+use crate::host::{Host, Trace};
 use crate::record::Recorder;
 use crate::status;
 use crate::store::{Store, boot_id};
@@ -20,6 +20,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use std::error::Error;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -51,24 +52,33 @@ pub fn run(host: Arc<dyn Host>, config: Config, record: Option<&Path>) -> Result
     }
 
     let (crew, results) = Threads::new(host.clone(), Arc::clone(&wake));
+    let mut trace = host.trace().inspect_err(log_unheard).ok();
     let mut tuner = Tuner::new(host, Box::new(crew), store, recorder, config)?;
     log::info!("running, {}", env!("CARGO_PKG_VERSION"));
     loop {
         let due_us = tuner.step(now_us()?);
+        follow(&mut trace, tuner.idle_hosts().as_deref());
+        tuner.watched = trace.as_ref().is_some_and(Trace::armed);
         let timeout = TimeSpec::from_duration(Duration::from_micros(due_us.saturating_sub(now_us()?)));
-        let mut fds = [signal_fd.as_fd(), wake.as_fd(), uevents.as_fd(), listener.as_fd()]
-            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let fds = [signal_fd.as_fd(), wake.as_fd(), uevents.as_fd(), listener.as_fd()].into_iter();
+        let fds = fds.chain(trace.as_ref().map(AsFd::as_fd));
+        let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect::<Vec<_>>();
         match ppoll(&mut fds, Some(timeout), None) {
             Ok(_) => {}
             Err(Errno::EINTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        let [signalled, woken, told, asked] = fds.map(|fd| fd.any().unwrap_or(true));
+        let mut ready = fds.iter().map(|fd| fd.any().unwrap_or(true));
+        let [signalled, woken, told, asked, read] = std::array::from_fn(|_| ready.next().unwrap_or(false));
         if signalled {
             if let Some(signal) = signal_fd.read_signal()? {
                 log::info!("ending: signal {}", signal.ssi_signo);
                 break;
             }
+        }
+        if read {
+            follow(&mut trace, None);
+            tuner.read_began();
         }
         if told && uevents.drain() {
             tuner.rescan_soon(now_us()?);
@@ -91,6 +101,18 @@ pub fn run(host: Arc<dyn Host>, config: Config, record: Option<&Path>) -> Result
     tuner.shutdown()?;
     let _ = std::fs::remove_file(socket);
     Ok(())
+}
+
+/// One that fails is given up.
+fn follow(trace: &mut Option<Trace>, scsi_hosts: Option<&[u32]>) {
+    if let Some(Err(error)) = trace.as_mut().map(|trace| trace.follow(scsi_hosts)) {
+        log_unheard(&error);
+        *trace = None;
+    }
+}
+
+fn log_unheard(error: &io::Error) {
+    log::info!("the kernel does not tell of first reads, idle disks are looked at: {error}");
 }
 
 /// CLOCK_MONOTONIC.

@@ -8,6 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use sock_diag::Ends;
+pub use trace::Trace;
 
 pub mod open_files;
 pub mod scsi;
@@ -15,6 +16,7 @@ pub mod scsi;
 pub mod sim;
 pub mod sock_diag;
 pub mod sysfs;
+pub mod trace;
 pub mod uevent;
 
 /// A setting of a disk that the daemon may change, in the order in which it must be done: writing `max_sectors_kb`
@@ -95,6 +97,13 @@ pub struct Disk {
     pub max_depth: u32,
 }
 
+impl Disk {
+    /// The H of H:B:T:L, the last part of a SCSI device's place in sysfs.
+    pub fn scsi_host(&self) -> Option<u32> {
+        self.id.device.file_name()?.to_str()?.split(':').next()?.parse().ok()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The number in `sessionN`, unique until the next boot.
@@ -154,6 +163,8 @@ pub trait Host: Send + Sync {
     fn renew_read_ahead(&self, disks: &[Disk]) -> io::Result<usize>;
     /// What a connection has received, packet by packet.
     fn received(&self, ends: Ends) -> io::Result<Received>;
+    /// The kernel's word that an idle disk is read.
+    fn trace(&self) -> io::Result<Trace>;
     /// Memory that can be had without swapping.
     fn available_bytes(&self) -> u64;
     /// The page as the target sent it. Blocks for a round trip and for the data asked for before.

@@ -65,6 +65,8 @@ pub struct World<'a> {
     pub recorder: &'a mut Recorder,
     pub config: &'a Config,
     pub pace: Pace,
+    /// Between two looks at an idle session.
+    pub idle_us: u64,
     /// Of one disk, whatever the strategy wants.
     pub max_read_ahead_bytes: u64,
 }
@@ -151,6 +153,18 @@ impl TunedSession {
         *self = Self { asking, ..Self::new(info, disks, strategy) };
     }
 
+    /// A disk of some idle session was read.
+    pub fn look_now(&mut self) {
+        self.due_us = 0;
+    }
+
+    /// The SCSI host whose reads this session waits for; none while it reads or is left alone.
+    pub fn idle_host(&self) -> Option<u32> {
+        let left_alone = matches!(self.feedback, Feedback::Unknown | Feedback::NotOffered(_));
+        let waits = !self.active && self.info.logged_in && !left_alone;
+        self.disks.first().filter(|_| waits)?.disk.scsi_host()
+    }
+
     /// News of the session that change nothing but what is due.
     pub fn set_info(&mut self, info: Session) {
         (self.info, self.due_us) = (info, 0);
@@ -168,7 +182,7 @@ impl TunedSession {
         if now_us < self.due_us {
             return self.due_us;
         }
-        let (paced_us, idle_us) = (world.pace.idle_look_us, world.config.idle_interval_us());
+        let (paced_us, idle_us) = (world.pace.idle_look_us, world.idle_us);
         let idle_due_us = if paced_us > idle_us { together(now_us + paced_us, paced_us) } else { now_us + idle_us };
         self.due_us = match self.feedback {
             _ if !self.info.logged_in || self.disks.is_empty() => u64::MAX,

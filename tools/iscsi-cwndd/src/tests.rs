@@ -186,6 +186,22 @@ fn an_idle_disk_is_never_asked() {
 }
 
 #[test]
+fn an_idle_machine_sleeps_until_the_kernel_tells_of_a_read() {
+    let mut lab = Lab::new();
+    lab.run(1, &[]);
+    assert_eq!(lab.tuner().idle_hosts(), Some(vec![2]));
+    lab.tuner().watched = true;
+    lab.sim.state().looks = 0;
+    lab.run(20, &[]);
+    assert!(lab.sim.state().looks <= 2 * 5, "{} looks in 20 s", lab.sim.state().looks);
+    lab.sim.read("sda");
+    lab.tuner().read_began();
+    lab.run_us(100, &[]);
+    assert!(lab.tuner().sessions[0].active);
+    assert_eq!(lab.tuner().idle_hosts(), None);
+}
+
+#[test]
 fn bad_pages_move_nothing_and_are_reported_once() {
     let good = page().encode();
     let mut version = good.clone();

@@ -49,6 +49,8 @@ pub struct Tuner {
     share_due_us: u64,
     pace: Pace,
     max_read_ahead_bytes: u64,
+    /// The kernel tells of the first read.
+    pub watched: bool,
 }
 
 /// A session of the list with what else a turn of it needs.
@@ -62,6 +64,7 @@ macro_rules! world {
             recorder: &mut $tuner.recorder,
             config: &$tuner.config,
             pace: $tuner.pace,
+            idle_us: if $tuner.watched { $tuner.config.rescan_us() } else { $tuner.config.idle_interval_us() },
             max_read_ahead_bytes: $tuner.max_read_ahead_bytes,
         }
     };
@@ -97,6 +100,7 @@ impl Tuner {
             share_due_us: 0,
             pace: Pace::default(),
             max_read_ahead_bytes: u64::MAX,
+            watched: false,
         })
     }
 
@@ -171,6 +175,19 @@ impl Tuner {
         if let Some(session) = self.sessions.iter_mut().find(|session| session.info.sid == sid) {
             session.done(&mut world!(self), now_us, done);
         }
+    }
+
+    /// The SCSI hosts whose first read the kernel is to tell of; none while any session reads, since it would go on to
+    /// tell of that one's.
+    pub fn idle_hosts(&self) -> Option<Vec<u32>> {
+        let hosts = self.sessions.iter().filter_map(TunedSession::idle_host).collect::<Vec<_>>();
+        (!hosts.is_empty() && !self.sessions.iter().any(|session| session.active)).then_some(hosts)
+    }
+
+    /// The kernel told of a read.
+    pub fn read_began(&mut self) {
+        self.watched = false;
+        self.sessions.iter_mut().for_each(TunedSession::look_now);
     }
 
     /// Something has changed in sysfs.

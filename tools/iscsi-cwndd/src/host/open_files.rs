@@ -108,6 +108,10 @@ mod tests {
             .spawn()
             .unwrap();
         let process = Process::new(reader.id().try_into().unwrap()).unwrap();
+        // Until it sleeps its loader has files open as well.
+        while process.stat().unwrap().state != 'S' {
+            std::thread::yield_now();
+        }
         let renewed = |device: String| renew_of(&process, &HashSet::from([device]), &mut Mounts::new());
         let found = (renewed(mount.majmin), renewed("4095:0".into()));
         reader.kill().unwrap();

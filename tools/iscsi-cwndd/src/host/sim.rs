@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A simulated initiator with one session: disks, their settings and statistics, and a target that answers as told.
 
-use super::{AskError, Disk, DiskId, Ends, Host, Knob, Knobs, Reads, Session, Statistics};
+use super::{AskError, Disk, DiskId, Ends, Host, Knob, Knobs, Reads, Session, Statistics, Trace};
 use crate::crew::{Crew, Done, Job};
 use cwnd_control::Received;
 use cwnd_log_page::{CaState, Connection, Figures, MIN_RTT_NOT_SET, Page, SSTHRESH_NOT_SET};
@@ -23,6 +23,8 @@ pub struct State {
     /// `None`: ILLEGAL REQUEST.
     pub answer: Option<Vec<u8>>,
     pub asked: u32,
+    /// Looks at a disk's statistics.
+    pub looks: u32,
     pub available_bytes: u64,
     /// Whether the kernel has debugfs.
     pub debugfs: bool,
@@ -59,6 +61,7 @@ impl Sim {
             open_read_ahead_kb: BTreeMap::new(),
             answer: Some(page().encode()),
             asked: 0,
+            looks: 0,
             available_bytes: 1 << 30,
             debugfs: true,
             stacked: false,
@@ -133,7 +136,9 @@ impl Host for Sim {
     }
 
     fn reads(&self, disk: &Disk, _: &mut Statistics) -> io::Result<Reads> {
-        self.state().reads.get(&disk.name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+        let mut state = self.state();
+        state.looks += 1;
+        state.reads.get(&disk.name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32> {
@@ -181,6 +186,10 @@ impl Host for Sim {
     }
 
     fn received(&self, _: Ends) -> io::Result<Received> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn trace(&self) -> io::Result<Trace> {
         Err(io::ErrorKind::NotFound.into())
     }
 

@@ -5,7 +5,7 @@
 //! freezes the queue.
 
 use super::sock_diag::SockDiag;
-use super::{AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, Statistics, open_files, scsi};
+use super::{AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, Statistics, Trace, open_files, scsi};
 use cwnd_control::Received;
 use std::fs::{self, File};
 use std::io;
@@ -122,6 +122,10 @@ impl Host for Sysfs {
             Ok(sock_diag) => sock_diag.received(ends),
             Err(error) => Err(error.kind().into()),
         }
+    }
+
+    fn trace(&self) -> io::Result<Trace> {
+        Trace::open(&self.root)
     }
 
     fn available_bytes(&self) -> u64 {

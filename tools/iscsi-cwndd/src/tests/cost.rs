@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::daemon;
 use crate::host::sim::page;
 use crate::host::sysfs::Sysfs;
-use crate::host::{AskError, Disk, Ends, Host, Knob, Reads, Session, Statistics};
+use crate::host::{AskError, Disk, Ends, Host, Knob, Reads, Session, Statistics, Trace};
 use cwnd_control::Received;
 use nix::sys::pthread::{pthread_kill, pthread_self};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
@@ -178,6 +178,10 @@ impl Host for Tree {
 
     fn stacked(&self, disk: &Disk) -> bool {
         self.sysfs.stacked(disk)
+    }
+
+    fn trace(&self) -> io::Result<Trace> {
+        self.sysfs.trace()
     }
 
     fn available_bytes(&self) -> u64 {
