@@ -8,11 +8,13 @@
 
 use crate::host::{AskError, Disk, DiskId, Host, Knob};
 use crate::restore;
+use nix::errno::Errno;
+use nix::libc;
 use nix::sys::eventfd::EventFd;
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread;
 
 /// Sysfs paths, one page and a sense buffer; all of it locked in memory.
@@ -83,6 +85,9 @@ impl Threads {
         let (host, done, wake, stopped) =
             (Arc::clone(&self.host), self.done.clone(), Arc::clone(&self.wake), Arc::clone(&self.stopped));
         thread::Builder::new().name(format!("session{sid}")).stack_size(STACK_BYTES).spawn(move || {
+            if sid != FILES {
+                go_first();
+            }
             for job in jobs {
                 let result = match job {
                     Job::SetMaxSectors { .. } | Job::RenewReadAhead(_) => {
@@ -99,6 +104,18 @@ impl Threads {
             }
         })?;
         Ok(sender)
+    }
+}
+
+/// Has this thread run before the readers when a request of the disk's queue becomes free (`nr_requests`): with more reads
+/// waiting than there are requests, a question may else wait until the last of them.
+fn go_first() {
+    static SAY: Once = Once::new();
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: it reads `priority`, which lives until it returns; 0 is the calling thread.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) };
+    if let Err(error) = Errno::result(result) {
+        SAY.call_once(|| log::info!("questions may have to wait for reads: no real-time priority: {error}"));
     }
 }
 
