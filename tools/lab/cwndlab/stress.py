@@ -26,7 +26,7 @@ class Part:
 
 
 PARTS = {
-    "sessions": Part("login cycles", 2000, 700, (30, 30), (2000, 700)),
+    "sessions": Part("login cycles", 2000, 1000, (30, 30), (2000, 1000)),
     "kills": Part("rounds", 10, 400, (1, 45), (10, 400)),
     "protection": Part("times", 1, 60, (1, 60), (1, 60)),
     "fuzzing": Part("commands and requests", 20_000, 300, (1000, 30), (200_000, 2400)),
