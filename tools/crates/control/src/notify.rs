@@ -583,19 +583,16 @@ impl Notify {
             return;
         }
         let unproven = self.train < self.capacity / 8 * 7;
-        let may = self.gained > 0
-            || if self.shallow {
-                rate < self.capacity / 8 * 7
-            } else {
-                slow || unproven || queue_us < self.queue_low_us()
-            };
+        let far = rate < self.capacity / 8 * 7;
+        let empty = queue_us < self.queue_low_us();
+        let gaining = self.gained > 0 && queue_us < self.request_us();
+        let may = far || gaining || !self.shallow && (slow || unproven || empty);
         if !may || self.window_bytes >= self.bound() {
             self.short_us = None;
             return;
         }
         // Another flow's start passes; it makes a queue.
         let short_us = *self.short_us.get_or_insert(now_us);
-        let empty = queue_us < self.queue_low_us();
         let settled = empty || self.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
         if settled && now_us >= self.steps.until_us {
             // Half of what is missing; where there is some queue, as far as steps have gained before.
