@@ -586,7 +586,9 @@ impl Notify {
         let far = rate < self.capacity / 8 * 7;
         let empty = queue_us < self.queue_low_us();
         let gaining = self.gained > 0 && queue_us < self.request_us();
-        let may = far || gaining || !self.shallow && (slow || unproven || empty);
+        // The slack should always make some.
+        let none = queue_us < self.request_us() / 4;
+        let may = far || gaining || !self.shallow && (slow || unproven || none);
         if !may || self.window_bytes >= self.bound() {
             self.short_us = None;
             return;
@@ -600,7 +602,10 @@ impl Notify {
             let most = if empty { self.window_bytes } else { (self.window_bytes / 8) << self.gained.min(3) };
             let step = (missing / 2).min(most);
             self.trial = Some((Aim::More, self.before(rate)));
-            self.window_bytes += step.max(self.window_bytes / 8).max(self.request());
+            // Where C arrives a short queue may be all there is.
+            let eighth = self.window_bytes / 8;
+            let least = if slow || unproven { eighth } else { eighth.min(slack << self.gained.min(3)) };
+            self.window_bytes += step.max(least).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
         }

@@ -263,7 +263,7 @@ fn a_late_disk_costs_little_throughput() {
                     run.lost / 1e3
                 );
                 println!("{line}");
-                if run.last_half_share(path) < 0.96 || run.lost > 1e-3 * run.total {
+                if run.last_half_share(path) < 0.95 || run.lost > 1e-3 * run.total {
                     bad.push(line);
                 }
             }
