@@ -56,9 +56,9 @@ pub fn run(host: Arc<dyn Host>, config: Config, record: Option<&Path>) -> Result
     let mut tuner = Tuner::new(host, Box::new(crew), store, recorder, config)?;
     log::info!("running, {}", env!("CARGO_PKG_VERSION"));
     loop {
+        tuner.watched = trace.as_ref().is_some_and(Trace::armed);
         let due_us = tuner.step(now_us()?);
         follow(&mut trace, tuner.idle_hosts().as_deref());
-        tuner.watched = trace.as_ref().is_some_and(Trace::armed);
         let timeout = TimeSpec::from_duration(Duration::from_micros(due_us.saturating_sub(now_us()?)));
         let fds = [signal_fd.as_fd(), wake.as_fd(), uevents.as_fd(), listener.as_fd()].into_iter();
         let fds = fds.chain(trace.as_ref().map(AsFd::as_fd));

@@ -158,10 +158,10 @@ impl TunedSession {
         self.due_us = 0;
     }
 
-    /// The SCSI host whose reads this session waits for; none while it reads or is left alone.
-    pub fn idle_host(&self) -> Option<u32> {
+    /// The SCSI host whose reads this session is to be told of; none while it is left alone.
+    pub fn host_to_watch(&self) -> Option<u32> {
         let left_alone = matches!(self.feedback, Feedback::Unknown | Feedback::NotOffered(_));
-        let waits = !self.active && self.info.logged_in && !left_alone;
+        let waits = self.info.logged_in && !left_alone;
         self.disks.first().filter(|_| waits)?.disk.scsi_host()
     }
 

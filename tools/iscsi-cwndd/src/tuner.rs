@@ -180,13 +180,15 @@ impl Tuner {
     /// The SCSI hosts whose first read the kernel is to tell of; none while any session reads, since it would go on to
     /// tell of that one's.
     pub fn idle_hosts(&self) -> Option<Vec<u32>> {
-        let hosts = self.sessions.iter().filter_map(TunedSession::idle_host).collect::<Vec<_>>();
-        (!hosts.is_empty() && !self.sessions.iter().any(|session| session.active)).then_some(hosts)
+        if self.sessions.iter().any(|session| session.active) {
+            return None;
+        }
+        let hosts = self.sessions.iter().filter_map(TunedSession::host_to_watch).collect::<Vec<_>>();
+        (!hosts.is_empty()).then_some(hosts)
     }
 
     /// The kernel told of a read.
     pub fn read_began(&mut self) {
-        self.watched = false;
         self.sessions.iter_mut().for_each(TunedSession::look_now);
     }
 

@@ -22,7 +22,7 @@ pub use search::{Method, Search};
 /// What the law uses of what the log page said of the session's connection. Field meanings: `docs/log-page.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathState {
-    /// When the target was asked, by the initiator's clock: what it says is not younger than half a round trip more.
+    /// When the target was asked, by the initiator's clock; it says what was so half a round trip later.
     pub asked_us: u64,
     /// Commands that the session may have outstanding; 0 if not told.
     pub command_window: u32,

@@ -624,9 +624,8 @@ impl Notify {
         let rate = rate.unwrap_or(0);
         let mut capacity = before.capacity;
         // Half of what W changed by, if all were for nothing.
-        let half = |rate: u64| {
-            carried(rate, self.window_bytes.abs_diff(before.window_bytes) * 1_000_000 / before.window_bytes.max(1)) / 2
-        };
+        let changed_by = self.window_bytes.abs_diff(before.window_bytes);
+        let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
         match aim {
             Aim::Shorter { queue_us: before_us, emptied_us } => {
                 if queue_us + emptied_us.min(before_us) / 2 > before_us {
@@ -639,7 +638,7 @@ impl Notify {
                 } else if !settled || queue_us > self.queue_high_us() {
                     self.trial = Some((aim, before));
                     return false;
-                } else if rate < before.rate.saturating_sub(half(before.rate).max(before.rate / 32)) {
+                } else if rate < before.rate.saturating_sub(half.max(before.rate / 32)) {
                     self.cuts.lose(now_us, self.rtt_us());
                     self.reason = format!("a queue of {before_us} us that {} kB/s need", before.rate / 1000);
                 } else {
@@ -657,8 +656,7 @@ impl Notify {
                 }
                 // C may leave room for less than that.
                 let room = before.capacity.saturating_sub(before.rate) / 2;
-                let most = if slower(before.rate, before.capacity) { room } else { u64::MAX };
-                let gain = half(before.rate).min(most);
+                let gain = if slower(before.rate, before.capacity) { half.min(room) } else { half };
                 if rate > before.rate.saturating_add(gain) {
                     self.capacity = self.capacity.max(rate);
                     let path_bytes = self.window_bytes.saturating_sub(SLACK_REQUESTS * self.request());
