@@ -41,9 +41,13 @@ ICOUNT_MHZ = 1000
 DEBUG_PROCESSORS = 2
 MODULES = ("target_core_mod.ko", "iscsi/iscsi_target_mod.ko")
 KVM_PATIENCE_S = 20
-# Of what bare cables carry. The rest is for the emulated path, and for what else runs on this machine.
-USABLE_SHARE = 0.5
-CALIBRATION = ("workload.kind=direct", "workload.bs_kb=1024", "workload.iodepth=8", "workload.runtime_s=5")
+# Of what an emulated path carries that is only as fast as the processors. The rest is for feedback, and for what else runs
+# on this machine.
+USABLE_SHARE = 0.7
+CALIBRATION = (
+    *("net.rate_mbit=1000", "net.rtt_ms=2"),
+    *("workload.kind=direct", "workload.bs_kb=1024", "workload.iodepth=8", "workload.runtime_s=5"),
+)
 # Folders of the run directory, each a file system of the guest; all but the last are read-only.
 SHARES = ("root", "lab", "configs", "tools", "out")
 CPU = "qemu64,+rdrand"  # plain: instructions that move much at once are slow to emulate
@@ -150,7 +154,7 @@ class Qemu:
         return [kernel.parent / "drivers/target" / module for module in MODULES if self.debug]
 
     def most_mbit(self, images: Images) -> float:
-        """Two machines: half of what bare cables between them carried."""
+        """Two machines: less than what the path between them carried."""
         if self.one_machine:
             return SLOWEST / PROCESSOR_PER_MBIT
         return math.floor(USABLE_SHARE * self.slow_motion * self._measured(images)["carries_mbit"])
@@ -162,14 +166,14 @@ class Qemu:
         return f", --slow-motion {slow_motion}, --one-machine, or --engine uml"
 
     def _measured(self, images: Images) -> dict[str, float]:
-        """What bare cables carry between two machines in real time, and their processor's frequency."""
+        """What a path carries between two machines in real time, and their processor's frequency."""
         kernel = hashlib.sha256(images.kernel.read_bytes()).hexdigest()[:12]
-        key = ("two machines", self.accelerator, self._version(), _processor(), kernel)
+        key = ("path between two machines", self.accelerator, self._version(), _processor(), kernel)
 
         def measure() -> dict[str, float]:
-            self.report(f"engine {self.name}: measuring once what bare cables carry between two machines (a minute)")
+            self.report(f"engine {self.name}: measuring once what a path carries between two machines (a minute)")
             real_time = replace(images, engine=Qemu(one_machine=False))
-            plan = make_plan(load("wan-100m-20ms", CALIBRATION), "stock", monitor=False, unlimited=True)
+            plan = make_plan(load("wan-100m-20ms", CALIBRATION), "stock", monitor=False)
             guest = boot.run(real_time, plan, 0, 600, lambda done_s: None, keep=False)
             read = guest["measured"]["fio"]["jobs"][0]["read"]
             carries_mbit = round(8 * read["io_bytes"] / read["runtime"] / 1000, 1)
