@@ -11,10 +11,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from multiprocessing.synchronize import Event
+from pathlib import Path
 
 import fuzz
 from family import ID, INITIATOR_IQN, ISID, Family
 from iscsi import Connection
+from net import run, within
 
 IQN = "iqn.2026-11.lab.example:cwnd"
 INITIATOR = "iqn.2026-11.lab.example:{}"
@@ -98,8 +100,21 @@ class Crew:
         while stuck := [name for name in names if self._counts[name].value == before[name]]:
             self.look()
             if time.monotonic() > deadline:
+                self._tell_where(stuck)
                 raise RuntimeError(f"{', '.join(stuck)}: no further within {PATIENCE_S} s")
             time.sleep(RETRY_S)
+
+    def _tell_where(self, stuck: list[str]) -> None:
+        """On the console: all connections, and where in the kernel the stuck jobs and the target's threads are."""
+        for netns in ("initiator", "target"):
+            with contextlib.suppress(RuntimeError):  # it may be gone
+                print(netns, run(*within(netns, "ss", "-tanoe")), flush=True)
+        numbers = {process.pid for name, process in zip(self._counts, self._processes, strict=True) if name in stuck}
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                name = (process / "comm").read_text().strip()
+                if int(process.name) in numbers or name.startswith("iscsi_"):
+                    print(process.name, name, (process / "stack").read_text(), sep="\n", flush=True)
 
 
 def _work(name: str, job: Callable[[], Iterator[int]], over: Event, count, found) -> None:  # noqa: ANN001
