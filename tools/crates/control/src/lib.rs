@@ -138,7 +138,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            min_request_bytes: 16 << 10,
+            min_request_bytes: 4 << 10,
             max_request_bytes: 1 << 20,
             max_commands: 510,
             max_window_bytes: 64 << 20,

@@ -24,6 +24,11 @@ use crate::{Input, Limits, Output, PathState, Strategy};
 const ASSUMED_RATE: u64 = 125_000_000;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 60;
+/// Smaller requests than this cost more than fine metering gains, but where fewer than [`LEAST_REQUESTS`] of them fill the
+/// path, and not more than [`SMALL_PER_S`] arrive in a second.
+const SMALL_REQUEST_BYTES: u64 = 16 << 10;
+const LEAST_REQUESTS: u64 = 3;
+const SMALL_PER_S: u64 = 2000;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
 /// received.
 const SLACK_REQUESTS: u64 = 2;
@@ -125,9 +130,32 @@ impl Patience {
     }
 }
 
+/// Trials of a greater W.
+#[derive(Debug, Default)]
+struct Steps {
+    /// None before that: one has brought nothing, or there was a loss.
+    patience: Patience,
+    /// Since when less arrives than there could.
+    short_us: Option<u64>,
+    /// That have brought more, one after another.
+    gained: u32,
+}
+
+impl Steps {
+    /// Bytes, twice as much after each that has gained.
+    fn doubled(&self, bytes: u64) -> u64 {
+        bytes << self.gained.min(3)
+    }
+}
+
 /// By more than a measurement's error.
 fn slower(rate: u64, capacity: u64) -> bool {
     rate < capacity / 64 * 63
+}
+
+/// By more than requests that bunch explain.
+fn much_slower(rate: u64, capacity: u64) -> bool {
+    rate < capacity / 8 * 7
 }
 
 /// The strategy's whole state.
@@ -163,14 +191,11 @@ pub struct Notify {
     last_queue_us: u64,
     /// The latest change of W, to be undone if it does not bring what it should.
     trial: Option<(Aim, Before)>,
-    /// Others fill the queue: W is TCP's cwnd. Of cuts for a queue, and of steps for more.
+    /// Others fill the queue: W is TCP's cwnd.
     rivals: Patience,
+    /// Of cuts for a queue.
     cuts: Patience,
-    steps: Patience,
-    /// Since when less arrives than there could.
-    short_us: Option<u64>,
-    /// Steps that have brought more, one after another.
-    gained: u32,
+    steps: Steps,
     /// What a request takes beyond the round trip and the queue: at the target's disk, and until busy hosts look.
     late_us: u64,
     /// The fastest train of the latest start.
@@ -185,9 +210,10 @@ pub struct Notify {
     shallow: bool,
     /// Since when W has been what the trains ask for.
     full_us: Option<u64>,
-    /// When something came while something before it was missing.
-    out_of_order_pkts: u32,
+    /// Something came while something before it was missing, which has not come yet; and when that was last so.
+    hole: bool,
     hole_us: Option<u64>,
+    out_of_order_pkts: u32,
     request_changed_us: u64,
     window_changed_us: u64,
     last_tick_us: u64,
@@ -219,9 +245,7 @@ impl Notify {
             trial: None,
             rivals: Patience::default(),
             cuts: Patience::default(),
-            steps: Patience::default(),
-            short_us: None,
-            gained: 0,
+            steps: Steps::default(),
             late_us: 0,
             train: 0,
             floor_us: 0,
@@ -229,8 +253,9 @@ impl Notify {
             quiet: Patience::default(),
             shallow: false,
             full_us: None,
-            out_of_order_pkts: 0,
+            hole: false,
             hole_us: None,
+            out_of_order_pkts: 0,
             request_changed_us: 0,
             window_changed_us: 0,
             reason: String::new(),
@@ -246,7 +271,7 @@ impl Notify {
         self.filled_bytes = self.window_bytes;
         self.read_ahead_bytes = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.meter.clear();
-        (self.late_us, self.rivals.until_us, self.gained) = (0, 0, 0);
+        (self.late_us, self.rivals.until_us, self.steps.gained) = (0, 0, 0);
         (self.congested, self.shallow) = (false, false);
         self.enter(Phase::Rest, "nothing reads".into());
     }
@@ -259,13 +284,20 @@ impl Notify {
         }
     }
 
+    /// With the queue that there is.
+    fn trip_us(&self) -> u64 {
+        self.rtt_us().max(self.path.srtt_us.into()).min(MAX_RTT_US)
+    }
+
     fn request(&self) -> u64 {
         u64::from(self.request_bytes)
     }
 
     /// The request size for a rate: a power of two, [`REQUESTS_PER_BDP`] to the bandwidth-delay product.
     fn request_for(&self, rate: u64) -> u32 {
-        let ideal = carried(rate, self.rtt_us()) / REQUESTS_PER_BDP;
+        let path_bytes = carried(rate, self.rtt_us());
+        let least = (path_bytes / LEAST_REQUESTS).max(rate / SMALL_PER_S).min(SMALL_REQUEST_BYTES);
+        let ideal = least.max(path_bytes / REQUESTS_PER_BDP);
         // The nearest power of two: the one above from 3/4 of it on.
         let nearest = 1u64 << (ideal * 4 / 3).max(1).ilog2();
         nearest.clamp(self.limits.min_request_bytes.into(), self.limits.max_request_bytes.into()) as u32
@@ -351,7 +383,7 @@ impl Notify {
     fn start(&mut self, input: &Input<'_>) {
         // What a hole in TCP's sequence held back comes all at once, and shows no rate.
         let rate = self.meter.average(self.rtt_us());
-        if self.hole_us.is_none_or(|hole_us| input.now_us - hole_us > REPAIR_TRIPS * self.rtt_us()) {
+        if self.hole_us.is_none_or(|hole_us| input.now_us - hole_us > REPAIR_TRIPS * self.trip_us()) {
             let train = self.meter.train(self.rtt_us());
             self.train = self.train.max(train.unwrap_or(0));
             let seen = train.max(rate).unwrap_or(0);
@@ -396,7 +428,7 @@ impl Notify {
             let step = self.capacity / 8;
             self.capacity += if self.shallow { step.min(per_second(self.request(), self.rtt_us())) } else { step };
             self.full_us = None;
-        } else if full_trips >= SETTLE_TRIPS && rate.is_some_and(|rate| rate > self.capacity / 8 * 7)
+        } else if full_trips >= SETTLE_TRIPS && rate.is_some_and(|rate| !much_slower(rate, self.capacity))
             || full_trips >= PATIENCE_TRIPS
         {
             self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
@@ -436,9 +468,7 @@ impl Notify {
             self.moving_us = input.now_us;
         }
         // Once the start is over others than TCP hold data back as well: slots, busy hosts.
-        let hole = self.phase == Phase::Start
-            || input.received.is_none()
-            || self.hole_us.is_some_and(|hole_us| hole_us >= self.moving_us);
+        let hole = input.received.is_none() || self.hole;
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
@@ -484,8 +514,7 @@ impl Notify {
         let before = self.window_bytes;
         // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
         // is; of a cut once what it took away has left the queue.
-        let trip_us = self.rtt_us().max(self.path.srtt_us.into()).min(MAX_RTT_US);
-        let answer_us = trip_us + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
+        let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
         if input.path.is_some() && self.path.asked_us.saturating_sub(self.window_changed_us) > answer_us {
             self.adjust(input);
         }
@@ -513,12 +542,13 @@ impl Notify {
             if self.path.srtt_us.saturating_sub(self.path.min_rtt_us) < self.queue_low_us().min(MAX_RTT_US) as u32 {
                 self.rivals.until_us = input.now_us;
             }
-            self.window_bytes = self.path_cwnd_bytes().saturating_add(SLACK_REQUESTS * self.request()).min(goal);
+            let slack = SLACK_REQUESTS * self.request();
+            self.window_bytes = self.path_cwnd_bytes().saturating_add(self.late_bytes() + slack).min(goal);
             return;
         }
         if congested {
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * rtt_us);
-            self.steps.lose(input.now_us, rtt_us);
+            self.steps.patience.lose(input.now_us, rtt_us);
         }
         // A long queue that lost something is no burst.
         let proven_us = if congested { queue_us } else { standing_us };
@@ -539,9 +569,12 @@ impl Notify {
                 return;
             }
         }
-        if proven_us > self.queue_high_us() && (congested || input.now_us >= self.cuts.until_us) {
-            // The link is busy all the time: what arrives is what it carries.
-            let rate = rate.unwrap_or_else(|| per_second(self.window_bytes, self.path.srtt_us.into()));
+        let long = proven_us > self.queue_high_us() && (congested || input.now_us >= self.cuts.until_us);
+        if let Some(rate) = rate.filter(|_| long) {
+            // The link is busy all the time: what arrives is what it carries, but for what a hole held back.
+            let held_back = self.hole_us.is_some_and(|hole_us| input.now_us - hole_us <= self.rate_span_us());
+            let drained = per_second(self.path_bytes().saturating_sub(self.request()), self.path.srtt_us.into());
+            let rate = if held_back { rate.max(drained.min(self.capacity)) } else { rate };
             // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
             let capacity = input.share.unwrap_or(rate);
             let before = self.before(rate.min(capacity));
@@ -582,29 +615,29 @@ impl Notify {
             self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
             return;
         }
-        let unproven = self.train < self.capacity / 8 * 7;
-        let far = rate < self.capacity / 8 * 7;
+        let unproven = much_slower(self.train, self.capacity);
+        let far = much_slower(rate, self.capacity);
         let empty = queue_us < self.queue_low_us();
-        let gaining = self.gained > 0 && queue_us < self.request_us();
+        let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
         let none = queue_us < self.request_us() / 4;
         let may = far || gaining || !self.shallow && (slow || unproven || none);
         if !may || self.window_bytes >= self.bound() {
-            self.short_us = None;
+            self.steps.short_us = None;
             return;
         }
         // Another flow's start passes; it makes a queue.
-        let short_us = *self.short_us.get_or_insert(now_us);
-        let settled = empty || self.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
-        if settled && now_us >= self.steps.until_us {
+        let short_us = *self.steps.short_us.get_or_insert(now_us);
+        let settled = empty || self.steps.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
+        if settled && now_us >= self.steps.patience.until_us {
             // Half of what is missing; where there is some queue, as far as steps have gained before.
             let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
-            let most = if empty { self.window_bytes } else { (self.window_bytes / 8) << self.gained.min(3) };
+            let most = if empty { self.window_bytes } else { self.steps.doubled(self.window_bytes / 8) };
             let step = (missing / 2).min(most);
             self.trial = Some((Aim::More, self.before(rate)));
             // Where C arrives a short queue may be all there is.
             let eighth = self.window_bytes / 8;
-            let least = if slow || unproven { eighth } else { eighth.min(slack << self.gained.min(3)) };
+            let least = if slow || unproven { eighth } else { eighth.min(self.steps.doubled(slack)) };
             self.window_bytes += step.max(least).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
@@ -661,14 +694,14 @@ impl Notify {
                     self.capacity = self.capacity.max(rate);
                     let path_bytes = self.window_bytes.saturating_sub(SLACK_REQUESTS * self.request());
                     self.late_us = (path_bytes * 1_000_000 / self.capacity.max(1)).saturating_sub(self.rtt_us());
-                    self.steps = Patience::default();
-                    self.gained += 1;
+                    self.steps.patience = Patience::default();
+                    self.steps.gained += 1;
                     return false;
                 }
-                self.steps.lose(now_us, self.rtt_us());
-                self.gained = 0;
+                self.steps.patience.lose(now_us, self.rtt_us());
+                self.steps.gained = 0;
                 // The trains were a little too fast.
-                capacity = if before.rate > capacity / 8 * 7 { capacity.min(before.rate) } else { capacity };
+                capacity = if much_slower(before.rate, capacity) { capacity } else { capacity.min(before.rate) };
                 self.reason = format!("no more than {} kB/s", before.rate / 1000);
             }
         }
@@ -676,9 +709,13 @@ impl Notify {
         true
     }
 
-    /// What of W is TCP's to carry: the rest is with the disk, or waits for a host to look.
+    /// What of W is with the disk, or waits for a host to look; the rest is TCP's to carry.
+    fn late_bytes(&self) -> u64 {
+        carried(self.capacity, self.late_us)
+    }
+
     fn path_bytes(&self) -> u64 {
-        self.window_bytes.saturating_sub(carried(self.capacity, self.late_us))
+        self.window_bytes.saturating_sub(self.late_bytes())
     }
 
     fn path_cwnd_bytes(&self) -> u64 {
@@ -705,7 +742,9 @@ impl Notify {
         let request = if crowded {
             let twice = 1 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             best.max(twice).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
-        } else if self.phase == Phase::Cruise && best < self.request_bytes / 4 {
+        } else if self.phase == Phase::Cruise
+            && (best < self.request_bytes / 4 || u64::from(best) < SMALL_REQUEST_BYTES && best < self.request_bytes)
+        {
             best
         } else {
             self.request_bytes
@@ -798,7 +837,9 @@ impl Strategy for Notify {
         self.meter.push(input.now_us, bytes);
         let out_of_order_pkts = input.received.map_or(0, |received| received.out_of_order_pkts);
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
-            self.hole_us = Some(input.now_us);
+            (self.hole, self.hole_us) = (true, Some(input.now_us));
+        } else if self.hole && self.meter.latest_bytes() > 0 {
+            (self.hole, self.hole_us) = (false, Some(input.now_us));
         }
         let wait_us = match self.phase {
             Phase::Rest | Phase::Start => {

@@ -3,8 +3,9 @@
 
 use crate::DiskState;
 
-/// Reads over which a disk's mean request is taken.
+/// Reads over which a disk's mean request is taken, and the first such: a random reader waits for it.
 const MEAN_READS: u64 = 16;
+const FIRST_READS: u64 = 4;
 /// Least depth for a disk whose requests are small: open-iscsi's default, and the page. What it costs in bytes is little.
 const SMALL_DEPTH: u64 = 33;
 
@@ -27,7 +28,7 @@ impl Reader {
             *self = Self::new(disk);
             return;
         };
-        if ios >= MEAN_READS {
+        if ios >= if self.mean_bytes == 0 { FIRST_READS } else { MEAN_READS } {
             *self = Self { mean_bytes: bytes / ios, ..Self::new(disk) };
         }
     }
