@@ -10,7 +10,7 @@ ends of a virtual link, and the rest is the same.
 Towards the initiator, r0 is the bottleneck: a token bucket of net.rate_mbit, two packets deep, in
 front of a queue of exactly net.queue_bytes. The whole round-trip time is a delay on r1, in the
 direction of the target: acknowledgements and commands wait, data never overtakes data when
-the delay changes. Random loss hits data on its way into the router; slots, as on shared media and busy
+the delay changes. Random loss hits data, packet by packet, on its way into the router; slots, as on shared media and busy
 hosts, let acknowledgements out of r1 and data into the initiator. Every machine's
 own link has the rate net.access_mbit and the qdisc the machine itself would use, so that a sender's
 burst leaves as a real network card would send it. GSO packets are split by the token bucket.
@@ -20,6 +20,8 @@ import subprocess
 
 INITIATOR, TARGET, CROSS = "10.0.1.2", "10.0.2.2", "10.0.3.2"
 BUCKET_BYTES = 2 * 1514
+# So fast that it only splits GSO packets: a real link loses a packet of them, not all.
+SPLITTER = f"tbf rate 100gbit burst {BUCKET_BYTES} limit 100000000"
 # A card takes whole TSO segments, as fq counts them: the largest, and a header for each of its packets.
 CARD_BUCKET_BYTES = 80_000
 NEVER_DROPS_PKTS = 10_000_000
@@ -86,13 +88,14 @@ def _delay(net: dict, rtt_ms: float) -> str:
 
 
 def _redirect_ingress(netns: str, port: str, qdisc: str) -> None:
-    """What arrives at the port goes through a qdisc first."""
+    """What arrives at the port goes through a qdisc first, packet by packet."""
     _batch("ip", netns, ["link add in0 type ifb", "link set in0 up"])
     _batch(
         "tc",
         netns,
         [
-            f"qdisc add dev in0 root handle 1: {qdisc}",
+            f"qdisc add dev in0 root handle 1: {SPLITTER}",
+            f"qdisc add dev in0 parent 1: handle 10: {qdisc}",
             f"qdisc add dev {port} ingress",
             f"filter add dev {port} parent ffff: matchall action mirred egress redirect dev in0",
         ],
@@ -154,7 +157,7 @@ def change(net: dict, new: dict) -> None:
         if net["cross"]:
             lines.append(f"qdisc change dev r2 root handle 1: {_delay(net, new['rtt_ms'])}")
     if new["loss_pct"] is not None:
-        lines.append(f"qdisc change dev in0 root handle 1: {_loss(net, new['loss_pct'])}")
+        lines.append(f"qdisc change dev in0 parent 1: handle 10: {_loss(net, new['loss_pct'])}")
     _batch("tc", "router", lines)
 
 
