@@ -461,13 +461,12 @@ impl Notify {
             self.bucket_bytes = lump;
         }
         self.filled_bytes = self.filled_bytes.min(used).min(self.window_bytes);
-        // In a pipe this full nothing pauses this long but a hole in TCP's sequence. What it holds back completes all at
-        // once, and must not be asked for again in one burst.
+        // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst.
+        // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
         let full = self.capacity > 0 && asked / 3 >= carried(self.capacity, self.rtt_us()) / 4;
         if done > 0 || !full {
             self.moving_us = input.now_us;
         }
-        // Once the start is over others than TCP hold data back as well: slots, busy hosts.
         let hole = input.received.is_none() || self.hole;
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
@@ -539,11 +538,16 @@ impl Notify {
         }
         let congested = std::mem::take(&mut self.congested);
         if input.now_us < self.rivals.until_us && input.share.is_none() {
-            if self.path.srtt_us.saturating_sub(self.path.min_rtt_us) < self.queue_low_us().min(MAX_RTT_US) as u32 {
+            let slack = SLACK_REQUESTS * self.request();
+            let most = self.path_cwnd_bytes().saturating_add(self.late_bytes() + slack);
+            let alone =
+                self.path.srtt_us.saturating_sub(self.path.min_rtt_us) < self.queue_low_us().min(MAX_RTT_US) as u32;
+            // A queue that stays as it is, whatever W, is the path's length.
+            let longer = self.window_bytes == goal && goal < most && longest_us < self.queue_low_us();
+            if alone || longer {
                 self.rivals.until_us = input.now_us;
             }
-            let slack = SLACK_REQUESTS * self.request();
-            self.window_bytes = self.path_cwnd_bytes().saturating_add(self.late_bytes() + slack).min(goal);
+            self.window_bytes = most.min(goal);
             return;
         }
         if congested {
@@ -743,6 +747,7 @@ impl Notify {
             let twice = 1 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             best.max(twice).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
         } else if self.phase == Phase::Cruise
+            && self.trial.is_none()
             && (best < self.request_bytes / 4 || u64::from(best) < SMALL_REQUEST_BYTES && best < self.request_bytes)
         {
             best
