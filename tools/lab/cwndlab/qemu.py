@@ -43,7 +43,7 @@ MODULES = ("target_core_mod.ko", "iscsi/iscsi_target_mod.ko")
 KVM_PATIENCE_S = 20
 # Of what an emulated path carries that is only as fast as the processors. The rest is for feedback, and for what else runs
 # on this machine.
-USABLE_SHARE = 0.7
+USABLE_SHARE = 0.5
 CALIBRATION = (
     *("net.rate_mbit=1000", "net.rtt_ms=2"),
     *("workload.kind=direct", "workload.bs_kb=1024", "workload.iodepth=8", "workload.runtime_s=5"),

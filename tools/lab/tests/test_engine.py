@@ -96,8 +96,8 @@ def test_a_rate_above_what_was_measured_is_refused_in_one_line(monkeypatch, tmp_
     chosen = engine.choose("qemu")
     chosen.meet(tmp_path, print)
     made, _ = booting(chosen, tmp_path)
-    engine.admit(made, NAME, load(NAME, ("net.rate_mbit=38",)))
-    refused = r"qemu-tcg can do here, 38; use --set net.rate_mbit=38, --slow-motion 3, "
+    engine.admit(made, NAME, load(NAME, ("net.rate_mbit=27",)))
+    refused = r"qemu-tcg can do here, 27; use --set net.rate_mbit=27, --slow-motion 4, "
     with pytest.raises(LabError, match=refused) as caught:
         engine.admit(made, NAME, load(NAME))
     assert "\n" not in str(caught.value)
