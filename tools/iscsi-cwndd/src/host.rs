@@ -93,7 +93,7 @@ pub struct Disk {
     pub number: String,
     /// `max_hw_sectors_kb`
     pub max_request_bytes: u32,
-    /// The host's `can_queue`.
+    /// The host's `can_queue`, or the disk's `nr_requests` if that is less.
     pub max_depth: u32,
 }
 

@@ -57,7 +57,7 @@ pub struct DiskState {
     pub prompt: bool,
     /// `max_hw_sectors_kb`, the upper bound of the request size.
     pub max_request_bytes: u32,
-    /// The upper bound of `device/queue_depth` (the host's `can_queue`).
+    /// Commands it can have in flight at most (the host's `can_queue`, the disk's `nr_requests`).
     pub max_depth: u32,
 }
 

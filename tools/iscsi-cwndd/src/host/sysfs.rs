@@ -60,6 +60,7 @@ impl Sysfs {
         let (host, lun) = (hctl.split(':').next()?, hctl.split(':').nth(3)?.parse().ok()?);
         let block = entries(&scsi_device.join("block")).next()?;
         let max_hw_sectors_kb: u32 = number(&block.join("queue/max_hw_sectors_kb")).ok()?;
+        let can_queue: u32 = number(&self.root.join(format!("class/scsi_host/host{host}/can_queue"))).ok()?;
         Some(Disk {
             id: DiskId {
                 device: scsi_device.to_owned(),
@@ -70,7 +71,8 @@ impl Sysfs {
             name: file_name(&block)?,
             number: read(&block.join("dev")).ok()?,
             max_request_bytes: max_hw_sectors_kb.saturating_mul(1024),
-            max_depth: number(&self.root.join(format!("class/scsi_host/host{host}/can_queue"))).ok()?,
+            max_depth: number(&block.join("queue/nr_requests"))
+                .map_or(can_queue, |requests: u32| requests.min(can_queue)),
         })
     }
 }
@@ -194,4 +196,27 @@ fn number<T: std::str::FromStr>(path: &Path) -> io::Result<T> {
     read(path)?
         .parse()
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{}: not a number", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_takes_no_more_commands_than_its_queue_has_requests() {
+        let dir = tempfile::tempdir().unwrap();
+        let scsi_device = dir.path().join("class/iscsi_session/session1/device/target2:0:0/2:0:0:1");
+        let queue = scsi_device.join("block/sda/queue");
+        let put = |path: &Path, text: &str| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put(&queue.join("max_hw_sectors_kb"), "32767\n");
+        put(&scsi_device.join("block/sda/dev"), "8:0\n");
+        put(&dir.path().join("class/scsi_host/host2/can_queue"), "512\n");
+        let sysfs = Sysfs::new(dir.path().to_str().unwrap(), Duration::ZERO);
+        assert_eq!(sysfs.disk(&scsi_device, "iqn").unwrap().max_depth, 512);
+        put(&queue.join("nr_requests"), "256\n");
+        assert_eq!(sysfs.disk(&scsi_device, "iqn").unwrap().max_depth, 256);
+    }
 }
