@@ -15,13 +15,15 @@
 
 use std::collections::VecDeque;
 
-use crate::rate::{Meter, carried, per_second};
+use crate::rate::{Ages, Meter, carried, per_second};
 use crate::readers::{Readers, commands, sharing};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
 /// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
-/// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it.
+/// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it. So
+/// their size is that for the rate at which four times [`REQUESTS_PER_BDP`], what Linux gives a disk, still carry 1 Gbit/s.
 const ASSUMED_RATE: u64 = 125_000_000;
+const ASSUMED_REQUEST_RATE: u64 = ASSUMED_RATE / 16 * 5;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 60;
 /// Smaller requests than this cost more than fine metering gains, but where fewer than [`LEAST_REQUESTS`] of them fill the
@@ -54,7 +56,7 @@ const THRESHOLD_TRIPS: u64 = 50;
 const MAX_THRESHOLD_US: u64 = 10_000_000;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
-/// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of a command window for the page.
+/// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of the commands for the page.
 const ASSUMED_COMMANDS: u32 = 64;
 const SPARE_COMMANDS: u32 = 2;
 /// Least time between two pages: a question takes the place of a read, which counts where W is a few requests.
@@ -164,6 +166,7 @@ pub struct Notify {
     limits: Limits,
     phase: Phase,
     meter: Meter,
+    ages: Ages,
     path: PathState,
     readers: Readers,
     /// Commands that the disks take that share the window.
@@ -198,6 +201,8 @@ pub struct Notify {
     steps: Steps,
     /// What a request takes beyond the round trip and the queue: at the target's disk, and until busy hosts look.
     late_us: u64,
+    /// Whether pages have told of that since this read began.
+    late_known: bool,
     /// The fastest train of the latest start.
     train: u64,
     /// The least round-trip time since a queue was found not to be this session's; 0 before that.
@@ -226,6 +231,7 @@ impl Notify {
             limits,
             phase: Phase::Rest,
             meter: Meter::default(),
+            ages: Ages::default(),
             path: PathState::default(),
             readers: Readers::default(),
             disk_commands: u32::MAX,
@@ -247,6 +253,7 @@ impl Notify {
             cuts: Patience::default(),
             steps: Steps::default(),
             late_us: 0,
+            late_known: false,
             train: 0,
             floor_us: 0,
             congested: false,
@@ -265,14 +272,15 @@ impl Notify {
     }
 
     fn rest_settings(&mut self) {
-        self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE / 4 });
+        self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_REQUEST_RATE });
         self.wanted_request_bytes = self.request_bytes;
         self.window_bytes = self.model_bytes();
         self.filled_bytes = self.window_bytes;
         self.read_ahead_bytes = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.meter.clear();
+        self.ages.clear();
         (self.late_us, self.rivals.until_us, self.steps.gained) = (0, 0, 0);
-        (self.congested, self.shallow) = (false, false);
+        (self.late_known, self.congested, self.shallow) = (false, false, false);
         self.enter(Phase::Rest, "nothing reads".into());
     }
 
@@ -325,7 +333,7 @@ impl Notify {
     /// Commands that may be outstanding: the target's command window, less what the page needs, and what the disks take.
     fn max_commands(&self) -> u64 {
         let window = if self.path.command_window == 0 { ASSUMED_COMMANDS } else { self.path.command_window };
-        window.saturating_sub(SPARE_COMMANDS).min(self.disk_commands).clamp(1, self.limits.max_commands).into()
+        window.min(self.disk_commands).saturating_sub(SPARE_COMMANDS).clamp(1, self.limits.max_commands).into()
     }
 
     fn bound(&self) -> u64 {
@@ -380,13 +388,29 @@ impl Notify {
         self.reason = reason;
     }
 
+    /// Where nothing waits for TCP, what completes is older than the page by what it has waited elsewhere. The least counts:
+    /// a disk that is slow, not late, takes the longer the more it is asked.
+    fn fit_late(&mut self, now_us: u64) {
+        let page_us = now_us.saturating_sub(self.path.asked_us);
+        let waits = u64::from(self.path.notsent_bytes) >= self.request()
+            || self.queue_us() >= self.queue_low_us()
+            || page_us > self.trip_us() / 8 * 9 + self.request_us();
+        if let Some(age_us) = self.ages.latest_us().filter(|_| !waits) {
+            let late_us = age_us.saturating_sub(page_us + self.request_us());
+            self.late_us = if self.late_known { self.late_us.min(late_us) } else { late_us };
+            self.late_known = true;
+        }
+    }
+
     fn start(&mut self, input: &Input<'_>) {
+        if input.path.is_some() && self.capacity > 0 {
+            self.fit_late(input.now_us);
+        }
         // What a hole in TCP's sequence held back comes all at once, and shows no rate.
-        let rate = self.meter.average(self.rtt_us());
         if self.hole_us.is_none_or(|hole_us| input.now_us - hole_us > REPAIR_TRIPS * self.trip_us()) {
             let train = self.meter.train(self.rtt_us());
             self.train = self.train.max(train.unwrap_or(0));
-            let seen = train.max(rate).unwrap_or(0);
+            let seen = train.max(self.meter.average(self.rtt_us())).unwrap_or(0);
             if seen > self.capacity {
                 (self.capacity, self.proven, self.full_us) = (seen, seen, None);
             }
@@ -397,7 +421,9 @@ impl Notify {
             self.found.pop_front();
         }
         let goal = self.window_for(self.capacity);
-        self.window_bytes = self.model_bytes();
+        // While C doubles, what trains have shown of it is a part of a round trip old.
+        let ahead = if self.doubles() { self.capacity / 8 } else { 0 };
+        self.window_bytes = self.window_for(self.capacity + ahead).max(FIRST_BYTES).min(self.bound());
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
@@ -415,7 +441,9 @@ impl Notify {
         if self.capacity == 0 || self.filled_bytes + self.request() <= goal || input.changing() {
             return; // A loss from less is the path's own.
         }
-        let full_trips = (input.now_us - *self.full_us.get_or_insert(input.now_us)) / self.rtt_us().max(1);
+        let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0));
+        let rate = self.meter.average(trip_us);
+        let full_trips = (input.now_us - *self.full_us.get_or_insert(input.now_us)) / trip_us.max(1);
         if congested {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
@@ -582,7 +610,10 @@ impl Notify {
             // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
             let capacity = input.share.unwrap_or(rate);
             let before = self.before(rate.min(capacity));
-            (self.capacity, self.late_us) = (capacity, self.late_us.saturating_sub(proven_us));
+            // Late is what W is made for beyond the path and the queue.
+            let loop_us = self.window_bytes.saturating_sub(self.request()) * 1_000_000 / capacity.max(1);
+            self.late_us = loop_us.saturating_sub(self.rtt_us() + proven_us).min(self.late_us);
+            self.capacity = capacity;
             self.window_bytes = self.window_for(self.capacity);
             let emptied_us = before.window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / capacity.max(1);
             let aim = Aim::Shorter { queue_us: proven_us, emptied_us };
@@ -625,7 +656,8 @@ impl Notify {
         let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
         let none = queue_us < self.request_us() / 4;
-        let may = far || gaining || !self.shallow && (slow || unproven || none);
+        let long = queue_us > self.queue_high_us();
+        let may = far || !long && (gaining || !self.shallow && (slow || unproven || none));
         if !may || self.window_bytes >= self.bound() {
             self.steps.short_us = None;
             return;
@@ -636,11 +668,11 @@ impl Notify {
         if settled && now_us >= self.steps.patience.until_us {
             // Half of what is missing; where there is some queue, as far as steps have gained before.
             let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
-            let most = if empty { self.window_bytes } else { self.steps.doubled(self.window_bytes / 8) };
+            let most = if empty { self.window_bytes } else { self.steps.doubled(self.path_bytes() / 8) };
             let step = (missing / 2).min(most);
             self.trial = Some((Aim::More, self.before(rate)));
             // Where C arrives a short queue may be all there is.
-            let eighth = self.window_bytes / 8;
+            let eighth = self.path_bytes() / 8;
             let least = if slow || unproven { eighth } else { eighth.min(self.steps.doubled(slack)) };
             self.window_bytes += step.max(least).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
@@ -734,7 +766,8 @@ impl Notify {
     }
 
     fn asked(&self, input: &Input<'_>) -> bool {
-        self.readers.asked_bytes(input.disks).saturating_add(self.request()) >= self.window_bytes
+        let request = self.request().max(1);
+        self.readers.asked_bytes(input.disks) / request + 1 >= self.window_bytes / request
     }
 
     /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
@@ -840,6 +873,7 @@ impl Strategy for Notify {
         self.readers.look(input.disks);
         let bytes = input.received.map_or_else(|| input.read_bytes(), |received| received.bytes);
         self.meter.push(input.now_us, bytes);
+        self.ages.push(input.now_us, self.readers.asked_bytes(input.disks), input.read_bytes());
         let out_of_order_pkts = input.received.map_or(0, |received| received.out_of_order_pkts);
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
             (self.hole, self.hole_us) = (true, Some(input.now_us));

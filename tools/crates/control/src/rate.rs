@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rates from a cumulative byte counter that is looked at now and then.
+//! Rates and ages from cumulative byte counters that are looked at now and then.
 
 use std::collections::VecDeque;
 
@@ -79,6 +79,45 @@ impl Meter {
     }
 }
 
+/// How long requests take, if bytes complete about in the order in which they were asked for.
+#[derive(Debug, Default)]
+pub struct Ages {
+    /// (time in us, bytes asked for by then since boot) of what has not completed; increasing.
+    asks: VecDeque<(u64, u64)>,
+    completed_bytes: u64,
+    latest_us: Option<u64>,
+}
+
+impl Ages {
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Adds a look: bytes asked for that have not completed, and those that have since boot.
+    pub fn push(&mut self, now_us: u64, asked_bytes: u64, completed_bytes: u64) {
+        let asked_bytes = completed_bytes.saturating_add(asked_bytes);
+        let first = self.asks.is_empty();
+        // It was thought to be more (the mean request has become smaller, a disk has left): rather too young than too old.
+        while self.asks.back().is_some_and(|&(_, bytes)| bytes > asked_bytes) {
+            self.asks.pop_back();
+        }
+        if self.asks.back().is_none_or(|&(_, bytes)| bytes < asked_bytes) {
+            self.asks.push_back((now_us, asked_bytes));
+        }
+        let completed = !first && completed_bytes > self.completed_bytes;
+        self.completed_bytes = completed_bytes;
+        self.asks.drain(..self.asks.partition_point(|&(_, bytes)| bytes < completed_bytes));
+        if completed {
+            self.latest_us = self.asks.front().map(|&(asked_us, _)| now_us - asked_us);
+        }
+    }
+
+    /// Of what completed last, in us; none before the first.
+    pub fn latest_us(&self) -> Option<u64> {
+        self.latest_us
+    }
+}
+
 /// No rate beyond this is believed, in bytes/s: 8 Tbit/s. It keeps every product below in range.
 const MAX_RATE: u64 = 1_000_000_000_000;
 
@@ -126,6 +165,18 @@ mod tests {
             meter.push(ms * 1_000 + 1, ms * 10_000 + if ms > 15 { 100_000 } else { 0 });
         }
         assert_eq!(meter.train(100_000), Some(10_000_000));
+    }
+
+    #[test]
+    fn what_completes_is_as_old_as_its_request() {
+        let mut ages = Ages::default();
+        ages.push(1_000, 16, 100);
+        assert_eq!(ages.latest_us(), None); // Completed before anyone looked.
+        ages.push(3_000, 32, 100);
+        ages.push(21_000, 16, 116);
+        assert_eq!(ages.latest_us(), Some(20_000));
+        ages.push(22_000, 0, 132);
+        assert_eq!(ages.latest_us(), Some(19_000));
     }
 
     #[test]
