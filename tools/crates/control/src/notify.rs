@@ -556,7 +556,6 @@ impl Notify {
         let queue_us = self.queue_us();
         let before_us = std::mem::replace(&mut self.last_queue_us, queue_us);
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
-        let goal = self.window_for(self.capacity);
         let rate = self.rate();
 
         if let Some((aim, before)) = self.trial.take() {
@@ -564,6 +563,7 @@ impl Notify {
                 return;
             }
         }
+        let goal = self.window_for(self.capacity);
         let congested = std::mem::take(&mut self.congested);
         if input.now_us < self.rivals.until_us && input.share.is_none() {
             let slack = SLACK_REQUESTS * self.request();
@@ -671,9 +671,9 @@ impl Notify {
             let most = if empty { self.window_bytes } else { self.steps.doubled(self.path_bytes() / 8) };
             let step = (missing / 2).min(most);
             self.trial = Some((Aim::More, self.before(rate)));
-            // Where C arrives a short queue may be all there is.
+            // Where C arrives, or something waits, a short queue may be all there is.
             let eighth = self.path_bytes() / 8;
-            let least = if slow || unproven { eighth } else { eighth.min(self.steps.doubled(slack)) };
+            let least = if empty && (slow || unproven) { eighth } else { eighth.min(self.steps.doubled(slack)) };
             self.window_bytes += step.max(least).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
@@ -716,23 +716,24 @@ impl Notify {
                 self.last_queue_us = 0;
             }
             Aim::More => {
-                if self.congested {
-                    return false;
-                }
-                if !settled {
+                if !settled && !self.congested {
                     self.trial = Some((aim, before));
                     return true;
                 }
                 // C may leave room for less than that.
                 let room = before.capacity.saturating_sub(before.rate) / 2;
                 let gain = if slower(before.rate, before.capacity) { half.min(room) } else { half };
-                if rate > before.rate.saturating_add(gain) {
+                if rate > before.rate.saturating_add(gain) && !self.congested {
                     self.capacity = self.capacity.max(rate);
                     let path_bytes = self.window_bytes.saturating_sub(SLACK_REQUESTS * self.request());
                     self.late_us = (path_bytes * 1_000_000 / self.capacity.max(1)).saturating_sub(self.rtt_us());
                     self.steps.patience = Patience::default();
                     self.steps.gained += 1;
                     return false;
+                }
+                // A loss is the step's; what there was before it the queue held.
+                if std::mem::take(&mut self.congested) {
+                    self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
                 }
                 self.steps.patience.lose(now_us, self.rtt_us());
                 self.steps.gained = 0;
