@@ -21,9 +21,9 @@ use crate::{Input, Limits, Output, PathState, Strategy};
 
 /// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
 /// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it. So
-/// their size is that for the rate at which four times [`REQUESTS_PER_BDP`], what Linux gives a disk, still carry 1 Gbit/s.
+/// their size is that for the rate at which the 256 requests that Linux gives a disk still carry 1 Gbit/s, rounded as it is.
 const ASSUMED_RATE: u64 = 125_000_000;
-const ASSUMED_REQUEST_RATE: u64 = ASSUMED_RATE / 16 * 5;
+const ASSUMED_REQUEST_RATE: u64 = ASSUMED_RATE / 14 * 5;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 60;
 /// Smaller requests than this cost more than fine metering gains, but where fewer than [`LEAST_REQUESTS`] of them fill the
@@ -66,6 +66,8 @@ const CRUISE_PAGE_US: u64 = 40_000;
 const ASSUMED_RTT_US: u64 = 20_000;
 /// No longer round trip is believed.
 const MAX_RTT_US: u64 = 10_000_000;
+/// No longer wait for what was asked for is waited for: what the meter holds at the finest look.
+const MOST_AGE_US: u64 = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -330,7 +332,7 @@ impl Notify {
         (RATE_TRIPS * (self.rtt_us() + self.late_us)).max(RATE_US)
     }
 
-    /// Commands that may be outstanding: the target's command window, less what the page needs, and what the disks take.
+    /// Commands that may be outstanding: what the target's command window and the disks take, less what the page needs.
     fn max_commands(&self) -> u64 {
         let window = if self.path.command_window == 0 { ASSUMED_COMMANDS } else { self.path.command_window };
         window.min(self.disk_commands).saturating_sub(SPARE_COMMANDS).clamp(1, self.limits.max_commands).into()
@@ -396,7 +398,7 @@ impl Notify {
             || self.queue_us() >= self.queue_low_us()
             || page_us > self.trip_us() / 8 * 9 + self.request_us();
         if let Some(age_us) = self.ages.latest_us().filter(|_| !waits) {
-            let late_us = age_us.saturating_sub(page_us + self.request_us());
+            let late_us = age_us.min(MAX_RTT_US).saturating_sub(page_us.saturating_add(self.request_us()));
             self.late_us = if self.late_known { self.late_us.min(late_us) } else { late_us };
             self.late_known = true;
         }
@@ -441,7 +443,7 @@ impl Notify {
         if self.capacity == 0 || self.filled_bytes + self.request() <= goal || input.changing() {
             return; // A loss from less is the path's own.
         }
-        let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0));
+        let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0).min(MOST_AGE_US));
         let rate = self.meter.average(trip_us);
         let full_trips = (input.now_us - *self.full_us.get_or_insert(input.now_us)) / trip_us.max(1);
         if congested {
@@ -611,7 +613,7 @@ impl Notify {
             let capacity = input.share.unwrap_or(rate);
             let before = self.before(rate.min(capacity));
             // Late is what W is made for beyond the path and the queue.
-            let loop_us = self.window_bytes.saturating_sub(self.request()) * 1_000_000 / capacity.max(1);
+            let loop_us = self.window_bytes.saturating_sub(self.request()) * 1_000_000 / rate.max(1);
             self.late_us = loop_us.saturating_sub(self.rtt_us() + proven_us).min(self.late_us);
             self.capacity = capacity;
             self.window_bytes = self.window_for(self.capacity);
@@ -768,7 +770,7 @@ impl Notify {
 
     fn asked(&self, input: &Input<'_>) -> bool {
         let request = self.request().max(1);
-        self.readers.asked_bytes(input.disks) / request + 1 >= self.window_bytes / request
+        (self.readers.asked_bytes(input.disks) / request).saturating_add(1) >= self.window_bytes / request
     }
 
     /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
