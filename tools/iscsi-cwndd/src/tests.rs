@@ -16,6 +16,15 @@ use crate::{restore, status};
 use cwnd_control::StrategyName;
 use lab::{Lab, logged};
 use proptest::prelude::*;
+use std::fs::{self, File};
+use std::path::Path;
+
+/// A file in the place of the kernel's, and the directories that it is in.
+pub fn put(path: impl AsRef<Path>, text: &str) -> File {
+    fs::create_dir_all(path.as_ref().parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    File::options().read(true).write(true).open(path).unwrap()
+}
 
 #[test]
 fn a_reading_disk_is_tuned_and_put_back_at_the_end() {

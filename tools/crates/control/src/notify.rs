@@ -66,7 +66,7 @@ const CRUISE_PAGE_US: u64 = 40_000;
 const ASSUMED_RTT_US: u64 = 20_000;
 /// No longer round trip is believed.
 const MAX_RTT_US: u64 = 10_000_000;
-/// No longer wait for what was asked for is waited for: what the meter holds at the finest look.
+/// The start does not wait for older requests than this to tell its rate: at the finest look the meter holds no more.
 const MOST_AGE_US: u64 = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,7 +276,7 @@ impl Notify {
     fn rest_settings(&mut self) {
         self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_REQUEST_RATE });
         self.wanted_request_bytes = self.request_bytes;
-        self.window_bytes = self.model_bytes();
+        self.window_bytes = self.model_bytes(self.capacity);
         self.filled_bytes = self.window_bytes;
         self.read_ahead_bytes = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.meter.clear();
@@ -303,6 +303,10 @@ impl Notify {
         u64::from(self.request_bytes)
     }
 
+    fn slack_bytes(&self) -> u64 {
+        SLACK_REQUESTS * self.request()
+    }
+
     /// The request size for a rate: a power of two, [`REQUESTS_PER_BDP`] to the bandwidth-delay product.
     fn request_for(&self, rate: u64) -> u32 {
         let path_bytes = carried(rate, self.rtt_us());
@@ -315,12 +319,12 @@ impl Notify {
 
     /// What the window should be if the path carries `rate`.
     fn window_for(&self, rate: u64) -> u64 {
-        carried(rate, self.rtt_us() + self.late_us).saturating_add(SLACK_REQUESTS * self.request()).min(self.bound())
+        carried(rate, self.rtt_us() + self.late_us).saturating_add(self.slack_bytes()).min(self.bound())
     }
 
-    /// The window for C, known or not.
-    fn model_bytes(&self) -> u64 {
-        self.window_for(self.capacity).max(FIRST_BYTES).min(self.bound())
+    /// The same for a rate that may not be known yet.
+    fn model_bytes(&self, rate: u64) -> u64 {
+        self.window_for(rate).max(FIRST_BYTES).min(self.bound())
     }
 
     /// What arrives, in bytes/s, once enough has to tell.
@@ -425,7 +429,7 @@ impl Notify {
         let goal = self.window_for(self.capacity);
         // While C doubles, what trains have shown of it is a part of a round trip old.
         let ahead = if self.doubles() { self.capacity / 8 } else { 0 };
-        self.window_bytes = self.window_for(self.capacity + ahead).max(FIRST_BYTES).min(self.bound());
+        self.window_bytes = self.model_bytes(self.capacity + ahead);
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
@@ -449,7 +453,7 @@ impl Notify {
         if congested {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
-            self.window_bytes = self.model_bytes();
+            self.window_bytes = self.model_bytes(self.capacity);
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
@@ -568,8 +572,7 @@ impl Notify {
         let goal = self.window_for(self.capacity);
         let congested = std::mem::take(&mut self.congested);
         if input.now_us < self.rivals.until_us && input.share.is_none() {
-            let slack = SLACK_REQUESTS * self.request();
-            let most = self.path_cwnd_bytes().saturating_add(self.late_bytes() + slack);
+            let most = self.path_cwnd_bytes().saturating_add(self.late_bytes() + self.slack_bytes());
             let alone =
                 self.path.srtt_us.saturating_sub(self.path.min_rtt_us) < self.queue_low_us().min(MAX_RTT_US) as u32;
             // A queue that stays as it is, whatever W, is the path's length.
@@ -597,7 +600,7 @@ impl Notify {
             }
             if standing_us > self.queue_low_us() {
                 let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
-                self.window_bytes = self.window_bytes.min(lost_at.max(SLACK_REQUESTS * self.request()));
+                self.window_bytes = self.window_bytes.min(lost_at.max(self.slack_bytes()));
                 self.quiet.at_least(input.now_us + THRESHOLD_TRIPS * rtt_us);
                 self.reason = format!("loss at {} kB", lost_at / 1000);
                 return;
@@ -644,7 +647,7 @@ impl Notify {
 
     /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
     fn grow(&mut self, now_us: u64, goal: u64, rate: u64, queue_us: u64) {
-        let slack = SLACK_REQUESTS * self.request();
+        let slack = self.slack_bytes();
         let most = if self.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
         let slow = slower(rate, self.capacity);
         if self.window_bytes < most && slow {
@@ -727,8 +730,9 @@ impl Notify {
                 let gain = if slower(before.rate, before.capacity) { half.min(room) } else { half };
                 if rate > before.rate.saturating_add(gain) && !self.congested {
                     self.capacity = self.capacity.max(rate);
-                    let path_bytes = self.window_bytes.saturating_sub(SLACK_REQUESTS * self.request());
-                    self.late_us = (path_bytes * 1_000_000 / self.capacity.max(1)).saturating_sub(self.rtt_us());
+                    let loop_us =
+                        self.window_bytes.saturating_sub(self.slack_bytes()) * 1_000_000 / self.capacity.max(1);
+                    self.late_us = loop_us.saturating_sub(self.rtt_us());
                     self.steps.patience = Patience::default();
                     self.steps.gained += 1;
                     return false;
@@ -764,7 +768,7 @@ impl Notify {
     /// The readers want more than the window lets through, and TCP lets the window through.
     fn asked_in_full(&self, input: &Input<'_>) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
-        let cwnd_bytes = self.path_cwnd_bytes().saturating_add(SLACK_REQUESTS * self.request());
+        let cwnd_bytes = self.path_cwnd_bytes().saturating_add(self.slack_bytes());
         self.asked(input) && cwnd_bytes >= self.path_bytes()
     }
 
@@ -800,7 +804,7 @@ impl Notify {
 
     /// In words. What is asked for, does not arrive and does not wait for TCP either is with the target's disk.
     fn limit(&self, input: &Input<'_>, rate: Option<u64>) -> &'static str {
-        let wanted = carried(self.capacity, self.rtt_us()).saturating_add(SLACK_REQUESTS * self.request());
+        let wanted = carried(self.capacity, self.rtt_us()).saturating_add(self.slack_bytes());
         let arriving = carried(rate.unwrap_or(u64::MAX), self.path.srtt_us.into());
         match self.phase {
             Phase::Rest => "application",
@@ -874,9 +878,9 @@ impl Strategy for Notify {
             self.window_bytes = self.window_bytes.min(self.bound());
         }
         self.readers.look(input.disks);
-        let bytes = input.received.map_or_else(|| input.read_bytes(), |received| received.bytes);
-        self.meter.push(input.now_us, bytes);
-        self.ages.push(input.now_us, self.readers.asked_bytes(input.disks), input.read_bytes());
+        let read_bytes = input.read_bytes();
+        self.meter.push(input.now_us, input.received.map_or(read_bytes, |received| received.bytes));
+        self.ages.push(input.now_us, self.readers.asked_bytes(input.disks), read_bytes);
         let out_of_order_pkts = input.received.map_or(0, |received| received.out_of_order_pkts);
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
             (self.hole, self.hole_us) = (true, Some(input.now_us));

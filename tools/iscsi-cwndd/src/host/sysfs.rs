@@ -201,22 +201,19 @@ fn number<T: std::str::FromStr>(path: &Path) -> io::Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::put;
 
     #[test]
     fn a_disk_takes_no_more_commands_than_its_queue_has_requests() {
         let dir = tempfile::tempdir().unwrap();
         let scsi_device = dir.path().join("class/iscsi_session/session1/device/target2:0:0/2:0:0:1");
         let queue = scsi_device.join("block/sda/queue");
-        let put = |path: &Path, text: &str| {
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        put(&queue.join("max_hw_sectors_kb"), "32767\n");
-        put(&scsi_device.join("block/sda/dev"), "8:0\n");
-        put(&dir.path().join("class/scsi_host/host2/can_queue"), "512\n");
+        put(queue.join("max_hw_sectors_kb"), "32767\n");
+        put(scsi_device.join("block/sda/dev"), "8:0\n");
+        put(dir.path().join("class/scsi_host/host2/can_queue"), "512\n");
         let sysfs = Sysfs::new(dir.path().to_str().unwrap(), Duration::ZERO);
         assert_eq!(sysfs.disk(&scsi_device, "iqn").unwrap().max_depth, 512);
-        put(&queue.join("nr_requests"), "256\n");
+        put(queue.join("nr_requests"), "256\n");
         assert_eq!(sysfs.disk(&scsi_device, "iqn").unwrap().max_depth, 256);
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! `cargo test --release -p iscsi-cwndd cost -- --ignored --nocapture`
 
+use super::put;
 use crate::config::Config;
 use crate::daemon;
 use crate::host::sim::page;
@@ -18,7 +19,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -60,11 +61,6 @@ struct Tree {
 
 impl Tree {
     fn new(root: &Path) -> Self {
-        let put = |path: PathBuf, text: &str| {
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, text).unwrap();
-            File::options().read(true).write(true).open(path).unwrap()
-        };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let portal = listener.local_addr().unwrap();
         let (mut streams, mut ports) = (Vec::new(), Vec::new());
