@@ -78,7 +78,7 @@ class Far:
         return target.settings(self.iqns[0])
 
     def change(self, new: dict) -> None:
-        net.change(self.plan["scenario"]["net"], new)
+        net.change(self.plan["scenario"]["net"], new, real_time=MACHINE is not None)
 
     def start_monitor(self) -> None:
         period = str(self.plan["scenario"]["sample_ms"])

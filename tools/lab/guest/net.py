@@ -7,19 +7,21 @@
 They are of one kernel, or the initiator is a machine of its own: then its eth0 and r0 are the two
 ends of a virtual link, and the rest is the same.
 
-Towards the initiator, r0 is the bottleneck: a token bucket of net.rate_mbit, two packets deep, in
-front of a queue of exactly net.queue_bytes. The whole round-trip time is a delay on r1, in the
-direction of the target: acknowledgements and commands wait, data never overtakes data when
-the delay changes. Random loss hits data, packet by packet, on its way into the router; slots, as on shared media and busy
-hosts, let acknowledgements out of r1 and data into the initiator. Every machine's
-own link has the rate net.access_mbit and the qdisc the machine itself would use, so that a sender's
-burst leaves as a real network card would send it. GSO packets are split by the token bucket.
+Towards the initiator, r0 is the bottleneck: a token bucket of net.rate_mbit, two packets deep (more in real
+time), in front of a queue of exactly net.queue_bytes. The whole round-trip time is a delay on r1, in the
+direction of the target: acknowledgements and commands wait, data never overtakes data when the delay changes.
+Random loss hits data, packet by packet, on its way into the router; slots, as on shared media and busy hosts,
+let acknowledgements out of r1 and data into the initiator. Every machine's own link has the rate
+net.access_mbit and the qdisc the machine itself would use, so that a sender's burst leaves as a real network
+card would send it. GSO packets are split by the token bucket.
 """
 
 import subprocess
 
 INITIATOR, TARGET, CROSS = "10.0.1.2", "10.0.2.2", "10.0.3.2"
 BUCKET_BYTES = 2 * 1514
+# Of real time; the bucket is deeper there, or a timer as late as that would cost the path what it could not send.
+LATE_S = 0.002
 # So fast that it only splits GSO packets: a real link loses a packet of them, not all.
 SPLITTER = f"tbf rate 100gbit burst {BUCKET_BYTES} limit 100000000"
 # A card takes whole TSO segments, as fq counts them: the largest, and a header for each of its packets.
@@ -102,8 +104,11 @@ def _redirect_ingress(netns: str, port: str, qdisc: str) -> None:
     )
 
 
-def _bottleneck(net: dict, rate_mbit: float) -> str:
-    return f"tbf rate {rate_mbit}mbit burst {BUCKET_BYTES} limit {net['queue_bytes']}"
+def _bottleneck(net: dict, rate_mbit: float, *, real_time: bool) -> str:
+    burst = f"burst {BUCKET_BYTES}"
+    if real_time:  # the peak rate, which limits nothing, comes with a bucket of its own, and that splits GSO packets
+        burst = f"burst {BUCKET_BYTES + round(rate_mbit * 1e6 / 8 * LATE_S)} peakrate 100gbit mtu {BUCKET_BYTES}"
+    return f"tbf rate {rate_mbit}mbit {burst} limit {net['queue_bytes']}"
 
 
 def build_initiator(net: dict, qdisc: str, *, unlimited: bool) -> None:
@@ -134,7 +139,7 @@ def build_path(net: dict, qdisc: str, *, unlimited: bool, initiator_elsewhere: b
         _port("r2", "10.0.3")
         _machine("cross", "10.0.3", net, "fq_codel", unlimited=False)
 
-    lines = [f"qdisc add dev r0 root handle 1: {_bottleneck(net, net['rate_mbit'])}"]
+    lines = [f"qdisc add dev r0 root handle 1: {_bottleneck(net, net['rate_mbit'], real_time=initiator_elsewhere)}"]
     if net["aqm"] == "fq_codel":
         limit_pkts = max(1, net["queue_bytes"] // 1514)
         ecn = "ecn" if net["ecn"] else "noecn"
@@ -147,11 +152,11 @@ def build_path(net: dict, qdisc: str, *, unlimited: bool, initiator_elsewhere: b
         _redirect_ingress("router", "r1", _loss(net, net["loss_pct"]))
 
 
-def change(net: dict, new: dict) -> None:
+def change(net: dict, new: dict, *, real_time: bool) -> None:
     """Apply one of net.changes now."""
     lines = []
     if new["rate_mbit"] is not None:
-        lines.append(f"qdisc change dev r0 root handle 1: {_bottleneck(net, new['rate_mbit'])}")
+        lines.append(f"qdisc change dev r0 root handle 1: {_bottleneck(net, new['rate_mbit'], real_time=real_time)}")
     if new["rtt_ms"] is not None:
         lines.append(f"qdisc change dev r1 root handle 1: {_delay(net, new['rtt_ms'])}")
         if net["cross"]:

@@ -141,7 +141,7 @@ class Network:
         until(lambda: "eth0" not in interfaces("initiator"), "the router's network namespace to go")
 
     def lose(self, pct: float) -> None:
-        net.change(self._net, {"rate_mbit": None, "rtt_ms": None, "loss_pct": pct})
+        net.change(self._net, {"rate_mbit": None, "rtt_ms": None, "loss_pct": pct}, real_time=False)
 
 
 class Part:
