@@ -37,12 +37,12 @@ def enter(netns: str) -> None:
     os.close(here)
 
 
-def log_in(who: str, isid: bytes) -> Connection:
+def log_in(who: str, isid: bytes, keys: dict[str, object] | None = None) -> Connection:
     """A session that is ready. The target refuses logins while it is busy with one, so this tries for a while."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            session = Connection(IQN, INITIATOR.format(who), isid=isid)
+            session = Connection(IQN, INITIATOR.format(who), isid=isid, keys=keys)
             try:
                 fuzz.make_ready(session)
                 return session

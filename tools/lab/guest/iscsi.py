@@ -47,15 +47,23 @@ class Connection:
     """One connection, logged in: of a session of its own, or of that of the first one."""
 
     def __init__(
-        self, target: str, initiator: str, *, isid: bytes = ISID, cid: int = 0, first: "Connection | None" = None
+        self,
+        target: str,
+        initiator: str,
+        *,
+        isid: bytes = ISID,
+        cid: int = 0,
+        first: "Connection | None" = None,
+        keys: dict[str, object] | None = None,
     ):
+        """keys: what is to be negotiated otherwise."""
         self.cid, self.session = cid, first or self
         self._status_number = 0
         self._data: dict[int, bytes] = {}  # of commands under way
         if not first:
             self.isid, self.tsih, self._command_number, self._tag = isid, 0, 1, 0
-        keys: dict[str, object] = {"InitiatorName": initiator, "TargetName": target, "SessionType": "Normal"}
-        keys |= CONNECTION_KEYS | ({} if first else SESSION_KEYS)
+        names = {"InitiatorName": initiator, "TargetName": target, "SessionType": "Normal"}
+        keys = names | CONNECTION_KEYS | ({} if first else SESSION_KEYS) | (keys or {})
         self.socket = socket.create_connection((TARGET, PORT), PATIENCE_S)
         try:
             self.socket.settimeout(None)  # the kernel's instead, which knows MSG_WAITALL

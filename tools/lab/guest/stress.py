@@ -35,6 +35,7 @@ KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
 LEAK_AGE_S = 6  # kmemleak names what is older
 SETTLE_S = 600
 DOWN_S = 1
+RETAINED_S = 1
 FAULTS_S = 2
 LOSS_PCT = 0.5
 SEED = 1
@@ -207,6 +208,13 @@ def leave_session() -> None:
         crew.log_in("left", b"\x80left.").logout(CLOSE_CONNECTION)
 
 
+def forget_session() -> None:
+    """One whose initiator does not come back in time."""
+    crew.log_in("forgotten", b"\x80gone.", {"DefaultTime2Retain": RETAINED_S}).logout(CLOSE_CONNECTION)
+    there = crew.INITIATOR.format("forgotten")
+    until(lambda: there not in (GROUP / "dynamic_sessions").read_text(), "a session without a connection to go")
+
+
 def disable_group() -> None:
     leave_session()
     enable(False)
@@ -240,7 +248,7 @@ def renew_all() -> None:
     make_group()
 
 
-KILLS = [cut_link, disable_group, renew_portal, renew_group, renew_all]
+KILLS = [cut_link, forget_session, disable_group, renew_portal, renew_group, renew_all]
 if HAS_MODULES:  # the debug kernel, which can do this too
     KILLS.append(destroy_sockets)
 
