@@ -53,6 +53,8 @@ const RATE_US: u64 = 80_000;
 /// the threshold. Shown again soon after W grew once more, it holds for twice as long, up to [`MAX_THRESHOLD_US`].
 const RECOVERY_TRIPS: u64 = 8;
 const THRESHOLD_TRIPS: u64 = 50;
+/// To lose, to tell of it by duplicate acknowledgements, and to ask.
+const BLAME_TRIPS: u64 = 3;
 const MAX_THRESHOLD_US: u64 = 10_000_000;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
@@ -143,6 +145,8 @@ struct Steps {
     short_us: Option<u64>,
     /// That have brought more, one after another.
     gained: u32,
+    /// Until then a loss may be of one that was taken back.
+    blamed_until_us: u64,
 }
 
 impl Steps {
@@ -570,7 +574,7 @@ impl Notify {
             }
         }
         let goal = self.window_for(self.capacity);
-        let congested = std::mem::take(&mut self.congested);
+        let congested = std::mem::take(&mut self.congested) && input.now_us >= self.steps.blamed_until_us;
         if input.now_us < self.rivals.until_us && input.share.is_none() {
             let most = self.path_cwnd_bytes().saturating_add(self.late_bytes() + self.slack_bytes());
             let alone =
@@ -737,10 +741,11 @@ impl Notify {
                     self.steps.gained += 1;
                     return false;
                 }
-                // A loss is the step's; what there was before it the queue held.
+                // A loss is the step's, also one that is told of a little later; what there was before it the queue held.
                 if std::mem::take(&mut self.congested) {
                     self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
                 }
+                self.steps.blamed_until_us = now_us + BLAME_TRIPS * u64::from(self.path.srtt_us);
                 self.steps.patience.lose(now_us, self.rtt_us());
                 self.steps.gained = 0;
                 // The trains were a little too fast.
