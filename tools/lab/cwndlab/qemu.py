@@ -41,11 +41,11 @@ ICOUNT_MHZ = 1000
 DEBUG_PROCESSORS = 2
 MODULES = ("target_core_mod.ko", "iscsi/iscsi_target_mod.ko")
 KVM_PATIENCE_S = 20
-# Of what an emulated path carries that is only as fast as the processors. The rest is for feedback, and for what else runs
-# on this machine.
+# Of what an emulated path carries that is only as fast as the processors. The rest is for feedback, and for what else
+# runs on this machine.
 USABLE_SHARE = 0.5
 CALIBRATION = (
-    *("net.rate_mbit=1000", "net.rtt_ms=2"),
+    *("net.rate_mbit=10000", "net.rtt_ms=2"),
     *("workload.kind=direct", "workload.bs_kb=1024", "workload.iodepth=8", "workload.runtime_s=5"),
 )
 # Folders of the run directory, each a file system of the guest; all but the last are read-only.
