@@ -3,6 +3,7 @@
 
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from net import TARGET
@@ -12,7 +13,8 @@ PATIENCE_S = 600
 HEADER_BYTES = 48
 NOP_OUT, COMMAND, LOGIN, LOGOUT = 0x40, 0x01, 0x43, 0x46  # all but commands are immediate
 NOP_IN, RESPONSE, LOGIN_RESPONSE, DATA_IN, LOGOUT_RESPONSE, REJECT = 0x20, 0x21, 0x23, 0x25, 0x26, 0x3F
-TO_FULL_FEATURE = 0x87  # from operational negotiation, which is at its end
+OPERATIONAL = 0x04  # negotiation, which goes on
+TO_FULL_FEATURE = 0x87  # from there, at its end
 FINAL, READ, SIMPLE = 0x80, 0x40, 0x01
 STATUS, UNDERFLOW, OVERFLOW = 0x01, 0x02, 0x04
 CLOSE_SESSION, CLOSE_CONNECTION = 0, 1
@@ -55,8 +57,9 @@ class Connection:
         cid: int = 0,
         first: "Connection | None" = None,
         keys: dict[str, object] | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ):
-        """keys: what is to be negotiated otherwise."""
+        """keys: what is to be negotiated otherwise; meanwhile: what happens in the middle of the login."""
         self.cid, self.session = cid, first or self
         self._status_number = 0
         self._data: dict[int, bytes] = {}  # of commands under way
@@ -69,14 +72,19 @@ class Connection:
             self.socket.settimeout(None)  # the kernel's instead, which knows MSG_WAITALL
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", PATIENCE_S, 0))
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._login(keys)
+            self._login(keys, meanwhile)
         except BaseException:
             self.close()
             raise
 
-    def _login(self, keys: dict[str, object]) -> None:
+    def _login(self, keys: dict[str, object], meanwhile: Callable[[], object] | None) -> None:
         rest = struct.pack(">6sHIHxx", self.session.isid, self.session.tsih, self._next_tag(), self.cid)
         flags, said = 0, keys
+        if meanwhile:
+            self._send(LOGIN, OPERATIONAL, rest, _text(keys))
+            self._receive()
+            meanwhile()
+            said = {}
         while not flags & FINAL:
             self._send(LOGIN, TO_FULL_FEATURE, rest, _text(said))
             header, data = self._receive()

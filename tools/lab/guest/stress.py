@@ -18,7 +18,7 @@ import initiator
 import net
 from crew import IQN, Crew, patiently
 from family import ACK, CONN_GET, DUMP, ID, REQUEST, SAMPLING_GET, SAMPLING_SET, Family, attribute, message
-from iscsi import CLOSE_CONNECTION
+from iscsi import CLOSE_CONNECTION, Connection
 from net import TARGET, run, within
 from target import CONFIGFS
 
@@ -73,6 +73,7 @@ def make_group() -> None:
         folder.mkdir(exist_ok=True)
     for name, value in (setting.split("=") for setting in ATTRIBUTES):
         (GROUP / "attrib" / name).write_text(value)
+    (GROUP / "param/MaxConnections").write_text("2")
     (GROUP / "lun/lun_0/disk").symlink_to(DISK)
     make_portal()
     enable(True)
@@ -215,6 +216,19 @@ def forget_session() -> None:
     until(lambda: there not in (GROUP / "dynamic_sessions").read_text(), "a session without a connection to go")
 
 
+def come_back_late() -> None:
+    """A session whose time runs out in the middle of the login that is to keep it."""
+    left = crew.log_in("late", b"\x80late.", {"DefaultTime2Retain": RETAINED_S})
+
+    def run_out() -> None:
+        left.logout(CLOSE_CONNECTION)
+        time.sleep(2 * RETAINED_S)
+
+    back = Connection(IQN, crew.INITIATOR.format("late"), cid=1, first=left, meanwhile=run_out)
+    fuzz.make_ready(back)
+    back.close()
+
+
 def disable_group() -> None:
     leave_session()
     enable(False)
@@ -248,7 +262,7 @@ def renew_all() -> None:
     make_group()
 
 
-KILLS = [cut_link, forget_session, disable_group, renew_portal, renew_group, renew_all]
+KILLS = [cut_link, forget_session, come_back_late, disable_group, renew_portal, renew_group, renew_all]
 if HAS_MODULES:  # the debug kernel, which can do this too
     KILLS.append(destroy_sockets)
 
