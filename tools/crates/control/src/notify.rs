@@ -53,7 +53,7 @@ const RATE_US: u64 = 80_000;
 /// the threshold. Shown again soon after W grew once more, it holds for twice as long, up to [`MAX_THRESHOLD_US`].
 const RECOVERY_TRIPS: u64 = 8;
 const THRESHOLD_TRIPS: u64 = 50;
-/// To lose, to tell of it by duplicate acknowledgements, and to ask.
+/// To lose, to tell of it by duplicate acknowledgements, and to ask; which is not done all the time.
 const BLAME_TRIPS: u64 = 3;
 const MAX_THRESHOLD_US: u64 = 10_000_000;
 /// Least time between two changes of the request size once the start is over.
@@ -574,7 +574,11 @@ impl Notify {
             }
         }
         let goal = self.window_for(self.capacity);
-        let congested = std::mem::take(&mut self.congested) && input.now_us >= self.steps.blamed_until_us;
+        let mut congested = std::mem::take(&mut self.congested);
+        if congested && input.now_us < self.steps.blamed_until_us {
+            self.quiet.at_least(input.now_us + RECOVERY_TRIPS * rtt_us);
+            congested = false;
+        }
         if input.now_us < self.rivals.until_us && input.share.is_none() {
             let most = self.path_cwnd_bytes().saturating_add(self.late_bytes() + self.slack_bytes());
             let alone =
@@ -589,11 +593,13 @@ impl Notify {
         }
         if congested {
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * rtt_us);
-            self.steps.patience.lose(input.now_us, rtt_us);
+            if !rate.is_some_and(|rate| self.elsewhere(rate)) {
+                self.steps.patience.lose(input.now_us, rtt_us);
+            }
         }
         // A long queue that lost something is no burst.
         let proven_us = if congested { queue_us } else { standing_us };
-        if congested && proven_us <= self.queue_high_us() {
+        if congested && proven_us <= self.queue_high_us() && !rate.is_some_and(|rate| self.elsewhere(rate)) {
             if self.window_bytes > goal {
                 self.shallow = true;
                 self.quiet.lose(input.now_us, self.rtt_us());
@@ -661,7 +667,7 @@ impl Notify {
         }
         let unproven = much_slower(self.train, self.capacity);
         let far = much_slower(rate, self.capacity);
-        let empty = queue_us < self.queue_low_us();
+        let empty = queue_us < self.queue_low_us() || self.elsewhere(rate);
         let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
         let none = queue_us < self.request_us() / 4;
@@ -725,14 +731,15 @@ impl Notify {
                 self.last_queue_us = 0;
             }
             Aim::More => {
-                if !settled && !self.congested {
+                let lost = self.congested && !self.elsewhere(before.rate);
+                if !settled && !lost {
                     self.trial = Some((aim, before));
                     return true;
                 }
                 // C may leave room for less than that.
                 let room = before.capacity.saturating_sub(before.rate) / 2;
                 let gain = if slower(before.rate, before.capacity) { half.min(room) } else { half };
-                if rate > before.rate.saturating_add(gain) && !self.congested {
+                if rate > before.rate.saturating_add(gain) && !lost {
                     self.capacity = self.capacity.max(rate);
                     let loop_us =
                         self.window_bytes.saturating_sub(self.slack_bytes()) * 1_000_000 / self.capacity.max(1);
@@ -745,7 +752,7 @@ impl Notify {
                 if std::mem::take(&mut self.congested) {
                     self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
                 }
-                self.steps.blamed_until_us = now_us + BLAME_TRIPS * u64::from(self.path.srtt_us);
+                self.steps.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
                 self.steps.patience.lose(now_us, self.rtt_us());
                 self.steps.gained = 0;
                 // The trains were a little too fast.
@@ -755,6 +762,13 @@ impl Notify {
         }
         (self.window_bytes, self.capacity, self.late_us) = (before.window_bytes, capacity, before.late_us);
         true
+    }
+
+    /// Most of W is neither on the path nor waits for it, at that rate: with a late disk, whose answers come in bunches. What
+    /// a bunch makes wait, or loses, says little of W.
+    fn elsewhere(&self, rate: u64) -> bool {
+        let of_path = carried(rate, self.trip_us()).saturating_add(self.path.notsent_bytes.into());
+        2 * of_path < self.window_bytes
     }
 
     /// What of W is with the disk, or waits for a host to look; the rest is TCP's to carry.
@@ -774,7 +788,7 @@ impl Notify {
     fn asked_in_full(&self, input: &Input<'_>) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
         let cwnd_bytes = self.path_cwnd_bytes().saturating_add(self.slack_bytes());
-        self.asked(input) && cwnd_bytes >= self.path_bytes()
+        self.asked(input) && (cwnd_bytes >= self.path_bytes() || u64::from(self.path.notsent_bytes) < self.request())
     }
 
     fn asked(&self, input: &Input<'_>) -> bool {

@@ -19,6 +19,8 @@ struct Path {
     disk_rate: f64,
     /// How long it takes for a request.
     disk_us: u64,
+    /// Losses are told by the acknowledgements of what came behind them; else at once.
+    told_late: bool,
 }
 
 impl std::fmt::Display for Path {
@@ -77,7 +79,7 @@ impl Path {
         let mut page: Option<(u64, u64)> = None;
 
         let (mut cwnd, mut in_flight, mut backlog, mut queue) = (10.0 * MSS, 0.0, 0.0, 0.0);
-        let (mut slow_start, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, 0, 0, 0.0);
+        let (mut slow_start, mut cut_due, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, u64::MAX, 0, 0, 0.0);
         let (mut asked, mut received, mut waiting_for_disk) = (0.0, 0.0, 0.0f64);
         let mut asks: VecDeque<f64> = vec![0.0; half_steps + (self.disk_us / STEP_US) as usize].into();
         let mut data: VecDeque<f64> = vec![0.0; half_steps].into();
@@ -113,13 +115,18 @@ impl Path {
                 out.lost += lost;
                 out.lost_last_half += if last_half { lost } else { 0.0 };
                 if now >= cut_until {
-                    (cut_at, lost_at_pkts) = (now, cwnd / MSS);
-                    path.prior_cwnd_pkts = lost_at_pkts as u32;
-                    path.recovery += 1;
-                    cwnd *= 0.7;
-                    slow_start = false;
-                    cut_until = now + self.rtt_us;
+                    let told_us = self.rtt_us + (queue / self.rate * 1e6) as u64;
+                    cut_due = now + if self.told_late { told_us } else { 0 };
+                    cut_until = cut_due + self.rtt_us;
                 }
+            }
+            if now >= cut_due {
+                cut_due = u64::MAX;
+                (cut_at, lost_at_pkts) = (now, cwnd / MSS);
+                path.prior_cwnd_pkts = lost_at_pkts as u32;
+                path.recovery += 1;
+                cwnd *= 0.7;
+                slow_start = false;
             }
             let served = queue.min(per_step);
             queue -= served;
@@ -193,6 +200,7 @@ fn paths() -> impl Iterator<Item = Path> {
                 queue_bdp,
                 disk_rate: f64::INFINITY,
                 disk_us: 0,
+                told_late: false,
             })
         })
     })
@@ -238,7 +246,8 @@ fn searches_find_the_path_by_throughput_alone() {
 
 #[test]
 fn says_which_limit_binds() {
-    let path = Path { rate: 12.5e6, rtt_us: 50_000, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us: 0 };
+    let path =
+        Path { rate: 12.5e6, rtt_us: 50_000, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us: 0, told_late: false };
     let small = Limits { max_request_bytes: 16 << 10, max_commands: 16, ..Limits::default() };
     let few = Limits { max_window_bytes: 256 << 10, ..Limits::default() };
     let limit = |path: Path, limits| path.run_within(limits, StrategyName::Notify, 10.0).limit;
@@ -255,7 +264,7 @@ fn a_late_disk_costs_little_throughput() {
     for rate in [12.5e6, 125e6] {
         for rtt_us in [2_000, 20_000, 50_000] {
             for disk_us in [2_000, 5_000, 20_000, 50_000] {
-                let path = Path { rate, rtt_us, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us };
+                let path = Path { rate, rtt_us, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us, told_late: false };
                 let run = path.run(StrategyName::Notify, 20.0);
                 let line = format!(
                     "{path}, disk {disk_us} us: {:.3}, last half {:.3}, lost {:.0} kB",
@@ -271,4 +280,16 @@ fn a_late_disk_costs_little_throughput() {
         }
     }
     assert!(bad.is_empty(), "\n{}", bad.join("\n"));
+}
+
+/// Most of W is with the disk, and what that has together comes in bunches that a short queue does not hold.
+#[test]
+fn what_the_bunches_of_a_late_disk_lose_is_no_threshold() {
+    for rtt_us in [2_000, 4_000] {
+        let path =
+            Path { rate: 12.5e6, rtt_us, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us: 50_000, told_late: true };
+        let share = path.run(StrategyName::Notify, 20.0).share(path);
+        println!("{path}: {share:.3}");
+        assert!(share > 0.95, "{path}: {share:.3}");
+    }
 }
