@@ -89,7 +89,7 @@ def test_a_rate_above_what_was_measured_is_refused_in_one_line(monkeypatch, tmp_
     def boot(images, *args, **how):
         assert images.engine.slow_motion == 1
         measured.append(1)
-        read = {"io_bytes": 55_500_000 / 8 * 5, "runtime": 5000}
+        read = {"io_bytes": 111_000_000 / 8 * 5, "runtime": 5000}
         return {"measured": {"fio": {"jobs": [{"read": read}]}}, "cpu_mhz": 3000.0}
 
     monkeypatch.setattr(qemu.boot, "run", boot)
