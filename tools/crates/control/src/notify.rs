@@ -591,15 +591,16 @@ impl Notify {
             self.window_bytes = most.min(goal);
             return;
         }
+        let elsewhere = rate.is_some_and(|rate| self.elsewhere(rate));
         if congested {
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * rtt_us);
-            if !rate.is_some_and(|rate| self.elsewhere(rate)) {
+            if !elsewhere {
                 self.steps.patience.lose(input.now_us, rtt_us);
             }
         }
         // A long queue that lost something is no burst.
         let proven_us = if congested { queue_us } else { standing_us };
-        if congested && proven_us <= self.queue_high_us() && !rate.is_some_and(|rate| self.elsewhere(rate)) {
+        if congested && proven_us <= self.queue_high_us() && !elsewhere {
             if self.window_bytes > goal {
                 self.shallow = true;
                 self.quiet.lose(input.now_us, self.rtt_us());
