@@ -6,6 +6,7 @@ import os
 import re
 import struct
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ LEAK_AGE_S = 6  # kmemleak names what is older
 SETTLE_S = 600
 DOWN_S = 1
 RETAINED_S = 1
+WAITING_S = 1
 FAULTS_S = 2
 LOSS_PCT = 0.5
 SEED = 1
@@ -229,6 +231,37 @@ def come_back_late() -> None:
     back.close()
 
 
+def end_in_login(first: Connection, who: str, end: Callable[[], object]) -> None:
+    """End a session in the middle of the login that adds a connection to it: this is closed too."""
+    with contextlib.suppress(ConnectionError):
+        added = Connection(IQN, crew.INITIATOR.format(who), cid=1, first=first, meanwhile=end)
+        added.command(bytes(16), 0)
+        raise RuntimeError(f"{who}: a connection of a session that has ended")
+
+
+def log_out_in_login() -> None:
+    first = crew.log_in("leaves", b"\x80leave")
+    end_in_login(first, "leaves", first.logout)
+
+
+def bar_in_login() -> None:
+    """The session waits for its initiator, whose access is taken away while it comes back."""
+    access = GROUP / "acls" / crew.INITIATOR.format("barred")
+    access.mkdir()
+    first = Connection(IQN, access.name, isid=b"\x80bar..")
+    removal = threading.Thread(target=access.rmdir)
+
+    def bar() -> None:
+        first.logout(CLOSE_CONNECTION)
+        removal.start()
+        time.sleep(WAITING_S)
+
+    end_in_login(first, "barred", bar)
+    removal.join()
+    if access.exists():
+        raise RuntimeError(f"{access.name} cannot be barred")
+
+
 def disable_group() -> None:
     leave_session()
     enable(False)
@@ -262,7 +295,10 @@ def renew_all() -> None:
     make_group()
 
 
-KILLS = [cut_link, forget_session, come_back_late, disable_group, renew_portal, renew_group, renew_all]
+KILLS = [
+    *(cut_link, forget_session, come_back_late, log_out_in_login, bar_in_login),
+    *(disable_group, renew_portal, renew_group, renew_all),
+]
 if HAS_MODULES:  # the debug kernel, which can do this too
     KILLS.append(destroy_sockets)
 
