@@ -168,7 +168,7 @@ class Qemu:
     def _measured(self, images: Images) -> dict[str, float]:
         """What a path carries between two machines in real time, and their processor's frequency."""
         kernel = hashlib.sha256(images.kernel.read_bytes()).hexdigest()[:12]
-        key = ("path between two machines", self.accelerator, self._version(), _processor(), kernel)
+        key = ("path between two machines", *CALIBRATION, self.accelerator, self._version(), _processor(), kernel)
 
         def measure() -> dict[str, float]:
             self.report(f"engine {self.name}: measuring once what a path carries between two machines (a minute)")

@@ -64,7 +64,7 @@ class Far:
             scenario["net"],
             plan["nic_qdisc"]["target"],
             unlimited=plan["unlimited"],
-            initiator_elsewhere=MACHINE is not None,
+            two_machines=MACHINE is not None,
         )
         apply_sysctl("target", lines)
         self.iqns = target.start(scenario["target"], scenario["workload"])
@@ -78,7 +78,7 @@ class Far:
         return target.settings(self.iqns[0])
 
     def change(self, new: dict) -> None:
-        net.change(self.plan["scenario"]["net"], new, real_time=MACHINE is not None)
+        net.change(self.plan["scenario"]["net"], new, two_machines=MACHINE is not None)
 
     def start_monitor(self) -> None:
         period = str(self.plan["scenario"]["sample_ms"])

@@ -104,9 +104,9 @@ def _redirect_ingress(netns: str, port: str, qdisc: str) -> None:
     )
 
 
-def _bottleneck(net: dict, rate_mbit: float, *, real_time: bool) -> str:
+def _bottleneck(net: dict, rate_mbit: float, *, two_machines: bool) -> str:
     burst = f"burst {BUCKET_BYTES}"
-    if real_time:  # the peak rate, which limits nothing, comes with a bucket of its own, and that splits GSO packets
+    if two_machines:  # the peak rate, which limits nothing, comes with a bucket of its own, and that splits GSO packets
         burst = f"burst {BUCKET_BYTES + round(rate_mbit * 1e6 / 8 * LATE_S)} peakrate 100gbit mtu {BUCKET_BYTES}"
     return f"tbf rate {rate_mbit}mbit {burst} limit {net['queue_bytes']}"
 
@@ -118,13 +118,13 @@ def build_initiator(net: dict, qdisc: str, *, unlimited: bool) -> None:
         _redirect_ingress("initiator", "eth0", f"netem limit {NEVER_DROPS_PKTS}" + _slots(net["data_slot_ms"]))
 
 
-def build_path(net: dict, qdisc: str, *, unlimited: bool, initiator_elsewhere: bool) -> None:
+def build_path(net: dict, qdisc: str, *, unlimited: bool, two_machines: bool) -> None:
     """The router, the target's end, and the emulated path between."""
     for netns in ("router", "target", "cross"):
         run("ip", "netns", "add", netns)
         _batch("ip", netns, ["link set lo up"])
     run(*within("router", "sysctl", "-q", "net.ipv4.ip_forward=1"))
-    if initiator_elsewhere:
+    if two_machines:
         run("ip", "link", "set", "eth0", "name", "r0", "netns", "router")
     else:
         _cable("initiator", "r0")
@@ -139,7 +139,7 @@ def build_path(net: dict, qdisc: str, *, unlimited: bool, initiator_elsewhere: b
         _port("r2", "10.0.3")
         _machine("cross", "10.0.3", net, "fq_codel", unlimited=False)
 
-    lines = [f"qdisc add dev r0 root handle 1: {_bottleneck(net, net['rate_mbit'], real_time=initiator_elsewhere)}"]
+    lines = [f"qdisc add dev r0 root handle 1: {_bottleneck(net, net['rate_mbit'], two_machines=two_machines)}"]
     if net["aqm"] == "fq_codel":
         limit_pkts = max(1, net["queue_bytes"] // 1514)
         ecn = "ecn" if net["ecn"] else "noecn"
@@ -152,11 +152,13 @@ def build_path(net: dict, qdisc: str, *, unlimited: bool, initiator_elsewhere: b
         _redirect_ingress("router", "r1", _loss(net, net["loss_pct"]))
 
 
-def change(net: dict, new: dict, *, real_time: bool) -> None:
+def change(net: dict, new: dict, *, two_machines: bool) -> None:
     """Apply one of net.changes now."""
     lines = []
     if new["rate_mbit"] is not None:
-        lines.append(f"qdisc change dev r0 root handle 1: {_bottleneck(net, new['rate_mbit'], real_time=real_time)}")
+        lines.append(
+            f"qdisc change dev r0 root handle 1: {_bottleneck(net, new['rate_mbit'], two_machines=two_machines)}"
+        )
     if new["rtt_ms"] is not None:
         lines.append(f"qdisc change dev r1 root handle 1: {_delay(net, new['rtt_ms'])}")
         if net["cross"]:

@@ -37,7 +37,7 @@ request = bytearray(head.ljust(88, b"\0"))
 due = time.monotonic()
 while True:
     fcntl.ioctl(disk, SG_IO, request)
-    if b"LIO-CWND" != page.raw[8:16]:
+    if page.raw[8:16] != b"LIO-CWND":
         raise SystemExit("no page 3Ch")
     due += period_s
     time.sleep(max(0.0, due - time.monotonic()))

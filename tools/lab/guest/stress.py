@@ -133,7 +133,7 @@ class Network:
         self._net, self._qdisc = plan["scenario"]["net"], plan["nic_qdisc"]
 
     def make(self) -> None:
-        net.build_path(self._net, self._qdisc["target"], unlimited=False, initiator_elsewhere=False)
+        net.build_path(self._net, self._qdisc["target"], unlimited=False, two_machines=False)
         net.build_initiator(self._net, self._qdisc["initiator"], unlimited=False)
 
     def remove(self) -> None:
@@ -145,7 +145,7 @@ class Network:
         until(lambda: "eth0" not in interfaces("initiator"), "the router's network namespace to go")
 
     def lose(self, pct: float) -> None:
-        net.change(self._net, {"rate_mbit": None, "rtt_ms": None, "loss_pct": pct}, real_time=False)
+        net.change(self._net, {"rate_mbit": None, "rtt_ms": None, "loss_pct": pct}, two_machines=False)
 
 
 class Part:
