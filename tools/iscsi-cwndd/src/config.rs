@@ -104,6 +104,13 @@ impl Config {
                 return Err(format!("{key} = {value}: allowed {min} to {max}"));
             }
         }
+        for (key, bytes) in
+            [("min_request_bytes", limits.min_request_bytes), ("max_request_bytes", limits.max_request_bytes)]
+        {
+            if !bytes.is_power_of_two() {
+                return Err(format!("limits.{key} = {bytes}: allowed are powers of two"));
+            }
+        }
         for (key, dir) in [("state_dir", &self.state_dir), ("runtime_dir", &self.runtime_dir)] {
             if !dir.is_absolute() {
                 return Err(format!("{key} = {dir:?}: allowed are absolute paths"));
@@ -190,6 +197,7 @@ mod tests {
             ("[limits]\nmax_commands = \"9\"", "line 2, \"max_commands = \\\"9\\\"\": invalid type"),
             ("state_dir = \"x\"", "state_dir = \"x\": allowed are absolute paths"),
             ("[limits]\nmin_request_bytes = 2097152", "limits.min_request_bytes = 2097152: allowed 4096 to 1048576"),
+            ("[limits]\nmin_request_bytes = 6000", "limits.min_request_bytes = 6000: allowed are powers of two"),
         ] {
             let message = Config::parse(text).unwrap_err();
             assert!(message.contains(wanted), "{message}");
