@@ -848,13 +848,17 @@ impl Notify {
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
         let (reading, rate) = (sharing(input.disks), self.rate());
         let in_use = self.readers.asked_bytes(input.disks) >= self.window_bytes / 2;
+        let page_us = self.rtt_us().max(if self.phase == Phase::Cruise { CRUISE_PAGE_US } else { START_PAGE_US });
+        // Where one is on its way most of the time, a question does not take the place of a read; but where a loss has
+        // shown a short queue, that one more read would lose.
+        let question = u64::from(self.phase == Phase::Cruise && !self.shallow && 2 * self.rtt_us() >= page_us);
         Output {
             phase: self.phase.name(),
             limit: self.limit(input, rate),
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
             depths: self.readers.depths(
-                |bytes| self.filled_bytes / bytes,
+                |bytes| self.filled_bytes / bytes + question,
                 self.request(),
                 self.max_commands(),
                 input.disks,
@@ -863,7 +867,7 @@ impl Notify {
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
             rate: rate.filter(|_| in_use),
             next_us,
-            page_us: self.rtt_us().max(if self.phase == Phase::Cruise { CRUISE_PAGE_US } else { START_PAGE_US }),
+            page_us,
             reason: self.reason.clone(),
         }
     }

@@ -38,8 +38,9 @@ struct Run {
     lost: f64,
     lost_last_half: f64,
     seconds: f64,
-    /// Which limit binds in the end.
+    /// Which limit binds in the end, and how many commands there may be beyond the window's.
     limit: &'static str,
+    spare_commands: u64,
 }
 
 impl Path {
@@ -174,6 +175,7 @@ impl Path {
             }
         }
         out.limit = set.limit;
+        out.spare_commands = u64::from(set.depths[0]) - set.window_bytes / u64::from(set.request_bytes);
         out
     }
 }
@@ -255,6 +257,16 @@ fn says_which_limit_binds() {
     assert_eq!(limit(path, small), "request size");
     assert_eq!(limit(path, few), "depth");
     assert_eq!(limit(Path { disk_rate: 2e6, ..path }, Limits::default()), "disk");
+}
+
+/// Where one is on its way all the time.
+#[test]
+fn a_question_takes_the_place_of_no_read() {
+    for (rtt_us, spare_commands) in [(2_000, 0), (20_000, 1), (50_000, 1)] {
+        let path =
+            Path { rate: 12.5e6, rtt_us, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us: 0, told_late: false };
+        assert_eq!(path.run(StrategyName::Notify, 5.0).spare_commands, spare_commands, "{path}");
+    }
 }
 
 /// The path explains a part of what a request takes, down to a twenty-fifth.
