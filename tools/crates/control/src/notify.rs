@@ -849,9 +849,10 @@ impl Notify {
         let (reading, rate) = (sharing(input.disks), self.rate());
         let in_use = self.readers.asked_bytes(input.disks) >= self.window_bytes / 2;
         let page_us = self.rtt_us().max(if self.phase == Phase::Cruise { CRUISE_PAGE_US } else { START_PAGE_US });
-        // Where one is on its way most of the time, a question does not take the place of a read; but where a loss has
-        // shown a short queue, that one more read would lose.
-        let question = u64::from(self.phase == Phase::Cruise && !self.shallow && 2 * self.rtt_us() >= page_us);
+        // Where one is always on its way, a question does not take the place of a read; but where a loss has shown a
+        // short queue, that one more read would lose. Of several disks the shares are rounded up.
+        let always = self.phase == Phase::Cruise && self.rtt_us() >= CRUISE_PAGE_US;
+        let question = u64::from(always && !self.shallow && reading == 1);
         Output {
             phase: self.phase.name(),
             limit: self.limit(input, rate),
