@@ -851,7 +851,7 @@ impl Notify {
         let page_us = self.rtt_us().max(if self.phase == Phase::Cruise { CRUISE_PAGE_US } else { START_PAGE_US });
         // Where one is always on its way, a question does not take the place of a read; but where a loss has shown a
         // short queue, that one more read would lose. Of several disks the shares are rounded up.
-        let always = self.phase == Phase::Cruise && self.rtt_us() >= CRUISE_PAGE_US;
+        let always = self.phase == Phase::Cruise && page_us == self.rtt_us();
         let question = u64::from(always && !self.shallow && reading == 1);
         Output {
             phase: self.phase.name(),

@@ -44,6 +44,11 @@ struct Run {
 }
 
 impl Path {
+    /// With a disk that takes no time.
+    fn new(rate: f64, rtt_us: u64, queue_bdp: f64) -> Self {
+        Self { rate, rtt_us, queue_bdp, disk_rate: f64::INFINITY, disk_us: 0, told_late: false }
+    }
+
     /// Bytes per second over the whole run, as a share of the rate.
     fn run(self, name: StrategyName, seconds: f64) -> Run {
         self.run_within(Limits::default(), name, seconds)
@@ -195,16 +200,8 @@ fn paths() -> impl Iterator<Item = Path> {
     let rtts = [2_000, 20_000, 50_000, 200_000];
     let queues = [0.1, 0.25, 1.0];
     rates.into_iter().flat_map(move |rate| {
-        rtts.into_iter().flat_map(move |rtt_us| {
-            queues.into_iter().map(move |queue_bdp| Path {
-                rate,
-                rtt_us,
-                queue_bdp,
-                disk_rate: f64::INFINITY,
-                disk_us: 0,
-                told_late: false,
-            })
-        })
+        rtts.into_iter()
+            .flat_map(move |rtt_us| queues.into_iter().map(move |queue_bdp| Path::new(rate, rtt_us, queue_bdp)))
     })
 }
 
@@ -248,8 +245,7 @@ fn searches_find_the_path_by_throughput_alone() {
 
 #[test]
 fn says_which_limit_binds() {
-    let path =
-        Path { rate: 12.5e6, rtt_us: 50_000, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us: 0, told_late: false };
+    let path = Path::new(12.5e6, 50_000, 1.0);
     let small = Limits { max_request_bytes: 16 << 10, max_commands: 16, ..Limits::default() };
     let few = Limits { max_window_bytes: 256 << 10, ..Limits::default() };
     let limit = |path: Path, limits| path.run_within(limits, StrategyName::Notify, 10.0).limit;
@@ -263,8 +259,7 @@ fn says_which_limit_binds() {
 #[test]
 fn a_question_takes_the_place_of_no_read() {
     for (rtt_us, spare_commands) in [(20_000, 0), (50_000, 1)] {
-        let path =
-            Path { rate: 12.5e6, rtt_us, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us: 0, told_late: false };
+        let path = Path::new(12.5e6, rtt_us, 1.0);
         assert_eq!(path.run(StrategyName::Notify, 5.0).spare_commands, spare_commands, "{path}");
     }
 }
@@ -276,7 +271,7 @@ fn a_late_disk_costs_little_throughput() {
     for rate in [12.5e6, 125e6] {
         for rtt_us in [2_000, 20_000, 50_000] {
             for disk_us in [2_000, 5_000, 20_000, 50_000] {
-                let path = Path { rate, rtt_us, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us, told_late: false };
+                let path = Path { disk_us, ..Path::new(rate, rtt_us, 1.0) };
                 let run = path.run(StrategyName::Notify, 20.0);
                 let line = format!(
                     "{path}, disk {disk_us} us: {:.3}, last half {:.3}, lost {:.0} kB",
@@ -298,8 +293,7 @@ fn a_late_disk_costs_little_throughput() {
 #[test]
 fn what_the_bunches_of_a_late_disk_lose_is_no_threshold() {
     for rtt_us in [2_000, 4_000] {
-        let path =
-            Path { rate: 12.5e6, rtt_us, queue_bdp: 1.0, disk_rate: f64::INFINITY, disk_us: 50_000, told_late: true };
+        let path = Path { disk_us: 50_000, told_late: true, ..Path::new(12.5e6, rtt_us, 1.0) };
         let share = path.run(StrategyName::Notify, 20.0).share(path);
         println!("{path}: {share:.3}");
         assert!(share > 0.95, "{path}: {share:.3}");
