@@ -2,10 +2,10 @@
 """The variants of a run: what each sets on top of Debian's defaults.
 
 stock     nothing: open-iscsi's, LIO's and the kernel's defaults
-static    the product's sysctl.d and iscsid lines, the larger command window, and the numbers under [static]; no daemon
+static    the product's sysctl.d and iscsid lines and portal group attributes, and the numbers under [static]; no daemon
 bbr       static, with BBR on the target
 rwnd      static, with the advertised window clamped to initiator.window_kb (default: one BDP)
-feedback  the product's sysctl.d and iscsid lines, the larger command window, and iscsi-cwndd
+feedback  the product's sysctl.d and iscsid lines and portal group attributes, and iscsi-cwndd
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ VARIANTS = ("stock", "static", "bbr", "rwnd", "feedback")
 # A machine with 32 GiB has about this much for all sockets together; the guest's own memory is small.
 TCP_MEM_PAGES = "196608 262144 393216"
 # What the README asks for on the target, beside the sysctls.
-COMMAND_WINDOW = {"default_cmdsn_depth": 512}
+PORTAL_GROUP = {"default_cmdsn_depth": 512, "tcp_pacing_shift": 13}
 DEBIAN_QDISC = "fq_codel"  # Debian's linux-sysctl-defaults
 
 
@@ -40,7 +40,7 @@ def plan(
     static = dict.fromkeys(values["static"])
     qdisc = {"initiator": DEBIAN_QDISC, "target": DEBIAN_QDISC}
     if variant != "stock":
-        values["target"]["tpg_attributes"] = COMMAND_WINDOW | values["target"]["tpg_attributes"]
+        values["target"]["tpg_attributes"] = PORTAL_GROUP | values["target"]["tpg_attributes"]
         iscsid = config_lines("iscsid/lio-cwnd.conf")
         for machine, lines in sysctl.items():
             for line in config_lines(f"sysctl.d/90-lio-cwnd-{machine}.conf"):
