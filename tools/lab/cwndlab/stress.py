@@ -35,7 +35,7 @@ PARTS = {
 # Booting, looking for leaks, and what the parts do beyond their time.
 SPARE_S = 1800
 MEMORY_MB = 1536
-PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5")
+PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5", "target.tpg_attributes.tcp_pacing_shift=13")
 
 
 def default_parts(engine_name: str) -> list[str]:
