@@ -224,6 +224,8 @@ pub struct Notify {
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
     hole: bool,
     hole_us: Option<u64>,
+    /// Until then less than W is let through: a full pipe has lost something, and TCP's cwnd is the less, too.
+    careful_until_us: u64,
     out_of_order_pkts: u32,
     request_changed_us: u64,
     window_changed_us: u64,
@@ -268,6 +270,7 @@ impl Notify {
             full_us: None,
             hole: false,
             hole_us: None,
+            careful_until_us: 0,
             out_of_order_pkts: 0,
             request_changed_us: 0,
             window_changed_us: 0,
@@ -286,7 +289,7 @@ impl Notify {
         self.meter.clear();
         self.ages.clear();
         (self.late_us, self.rivals.until_us, self.steps.gained) = (0, 0, 0);
-        (self.late_known, self.congested, self.shallow) = (false, false, false);
+        (self.late_known, self.congested, self.shallow, self.hole_us) = (false, false, false, None);
         self.enter(Phase::Rest, "nothing reads".into());
     }
 
@@ -448,7 +451,8 @@ impl Notify {
                 self.quiet.lose(input.now_us, self.rtt_us());
             }
         }
-        if self.capacity == 0 || self.filled_bytes + self.request() <= goal || input.changing() {
+        let filled = self.filled_bytes + self.request() > goal || self.careful(input.now_us);
+        if self.capacity == 0 || !filled || input.changing() {
             return; // A loss from less is the path's own.
         }
         let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0).min(MOST_AGE_US));
@@ -498,7 +502,8 @@ impl Notify {
         if self.filled_bytes > used {
             self.bucket_bytes = lump;
         }
-        self.filled_bytes = self.filled_bytes.min(used).min(self.window_bytes);
+        let window_bytes = if self.careful(input.now_us) { self.window_bytes / 8 * 7 } else { self.window_bytes };
+        self.filled_bytes = self.filled_bytes.min(used).min(window_bytes);
         // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst.
         // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
         let full = self.capacity > 0 && asked / 3 >= carried(self.capacity, self.rtt_us()) / 4;
@@ -509,23 +514,36 @@ impl Notify {
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
+            if input.share.is_none() {
+                self.careful_until_us = input.now_us + RECOVERY_TRIPS * self.rtt_us();
+            }
             return;
         }
         if self.capacity == 0 {
-            self.filled_bytes = (self.filled_bytes + done).min(self.window_bytes);
+            self.filled_bytes = (self.filled_bytes + done).min(window_bytes);
             return;
         }
         // A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
         // doubles with a paced sender's cwnd, requests must be ahead of it.
         let rate = self.capacity.max(self.rate().unwrap_or(0));
-        let extra = if self.doubles() { rate / 2 } else { rate / 16 };
-        let allowed = carried(rate + extra, input.now_us - self.last_tick_us);
+        // What is sent again needs room as well, and what has overflown once, care.
+        let allowed = match self.hole_us {
+            Some(hole_us) if input.now_us - hole_us <= REPAIR_TRIPS * self.trip_us() => rate / 4 * 3,
+            _ if self.doubles() => rate / 2 * 3,
+            Some(_) => rate + rate / 64,
+            None => rate + rate / 16,
+        };
+        let allowed = carried(allowed, input.now_us - self.last_tick_us);
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
         let pending = self.bucket_bytes.saturating_sub(lump);
-        if pending >= lump || self.filled_bytes + lump > self.window_bytes {
-            self.filled_bytes = (self.filled_bytes + pending).min(self.window_bytes);
+        if pending >= lump || self.filled_bytes + lump > window_bytes {
+            self.filled_bytes = (self.filled_bytes + pending).min(window_bytes);
             self.bucket_bytes = self.bucket_bytes.min(lump);
         }
+    }
+
+    fn careful(&self, now_us: u64) -> bool {
+        now_us < self.careful_until_us
     }
 
     /// C has grown by half in one and a half round trips.

@@ -21,6 +21,8 @@ struct Path {
     disk_us: u64,
     /// Losses are told by the acknowledgements of what came behind them; else at once.
     told_late: bool,
+    /// From then on a packet is missing for a round trip, and holds back what comes behind it.
+    hole_us: u64,
 }
 
 impl std::fmt::Display for Path {
@@ -41,12 +43,14 @@ struct Run {
     /// Which limit binds in the end, and how many commands there may be beyond the window's.
     limit: &'static str,
     spare_commands: u64,
+    /// In the round trip behind a hole, in bytes.
+    asked_after_hole: f64,
 }
 
 impl Path {
     /// With a disk that takes no time.
     fn new(rate: f64, rtt_us: u64, queue_bdp: f64) -> Self {
-        Self { rate, rtt_us, queue_bdp, disk_rate: f64::INFINITY, disk_us: 0, told_late: false }
+        Self { rate, rtt_us, queue_bdp, disk_rate: f64::INFINITY, disk_us: 0, told_late: false, hole_us: u64::MAX }
     }
 
     /// Bytes per second over the whole run, as a share of the rate.
@@ -87,6 +91,7 @@ impl Path {
         let (mut cwnd, mut in_flight, mut backlog, mut queue) = (10.0 * MSS, 0.0, 0.0, 0.0);
         let (mut slow_start, mut cut_due, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, u64::MAX, 0, 0, 0.0);
         let (mut asked, mut received, mut waiting_for_disk) = (0.0, 0.0, 0.0f64);
+        let (mut held_back, mut out_of_order_pkts) = (0.0, 0);
         let mut asks: VecDeque<f64> = vec![0.0; half_steps + (self.disk_us / STEP_US) as usize].into();
         let mut data: VecDeque<f64> = vec![0.0; half_steps].into();
         let mut acks: VecDeque<f64> = vec![0.0; half_steps].into();
@@ -100,6 +105,10 @@ impl Path {
             while (asked - received) / request + 1.0 <= f64::from(set.depths[0]) {
                 asked += request;
                 new += request;
+            }
+            let since_hole_us = now.saturating_sub(self.hole_us);
+            if (self.rtt_us..2 * self.rtt_us).contains(&since_hole_us) {
+                out.asked_after_hole += new;
             }
             asks.push_back(new);
             waiting_for_disk += asks.pop_front().unwrap_or(0.0);
@@ -138,7 +147,11 @@ impl Path {
             queue -= served;
             data.push_back(served);
             let arrived = data.pop_front().unwrap_or(0.0);
-            received += arrived;
+            if (1..self.rtt_us).contains(&since_hole_us) {
+                (held_back, out_of_order_pkts) = (held_back + arrived, out_of_order_pkts + 1);
+            } else {
+                received += arrived + std::mem::take(&mut held_back);
+            }
             out.total += arrived;
             out.last_half += if last_half { arrived } else { 0.0 };
             acks.push_back(arrived);
@@ -167,7 +180,7 @@ impl Path {
                 set = law.tick(&Input {
                     now_us: now,
                     path: arrived_page,
-                    received: Some(Received { bytes: received as u64, out_of_order_pkts: 0 }),
+                    received: Some(Received { bytes: received as u64, out_of_order_pkts }),
                     share: None,
                     disks: &[disk],
                 });
@@ -297,5 +310,18 @@ fn what_the_bunches_of_a_late_disk_lose_is_no_threshold() {
         let share = path.run(StrategyName::Notify, 20.0).share(path);
         println!("{path}: {share:.3}");
         assert!(share > 0.95, "{path}: {share:.3}");
+    }
+}
+
+/// What a hole held back completes at once, and what is lost behind it is sent again while new requests are on their way.
+#[test]
+fn behind_a_loss_less_is_asked_for_than_the_path_carries() {
+    for rate in [12.5e6, 125e6] {
+        let path = Path { hole_us: 2_000_000, ..Path::new(rate, 50_000, 1.0) };
+        let run = path.run(StrategyName::Notify, 5.0);
+        let share = run.asked_after_hole / (rate * 0.05);
+        println!("{path}: {share:.3}, last half {:.3}", run.last_half_share(path));
+        assert!((0.4..0.8).contains(&share), "{path}: {share:.3}");
+        assert!(run.last_half_share(path) > 0.98, "{path}");
     }
 }
