@@ -166,6 +166,10 @@ fn much_slower(rate: u64, capacity: u64) -> bool {
     rate < capacity / 8 * 7
 }
 
+fn out_of_order_pkts(input: &Input<'_>) -> u32 {
+    input.received.map_or(0, |received| received.out_of_order_pkts)
+}
+
 /// The strategy's whole state.
 #[derive(Debug)]
 pub struct Notify {
@@ -224,8 +228,8 @@ pub struct Notify {
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
     hole: bool,
     hole_us: Option<u64>,
-    /// Until then less than W is let through: a full pipe has lost something, and TCP's cwnd is the less, too.
-    careful_until_us: u64,
+    /// When a full pipe, for a hole, last let nothing through.
+    blocked_us: Option<u64>,
     out_of_order_pkts: u32,
     request_changed_us: u64,
     window_changed_us: u64,
@@ -270,7 +274,7 @@ impl Notify {
             full_us: None,
             hole: false,
             hole_us: None,
-            careful_until_us: 0,
+            blocked_us: None,
             out_of_order_pkts: 0,
             request_changed_us: 0,
             window_changed_us: 0,
@@ -289,7 +293,8 @@ impl Notify {
         self.meter.clear();
         self.ages.clear();
         (self.late_us, self.rivals.until_us, self.steps.gained) = (0, 0, 0);
-        (self.late_known, self.congested, self.shallow, self.hole_us) = (false, false, false, None);
+        (self.late_known, self.congested, self.shallow) = (false, false, false);
+        (self.hole, self.hole_us, self.blocked_us) = (false, None, None);
         self.enter(Phase::Rest, "nothing reads".into());
     }
 
@@ -451,7 +456,8 @@ impl Notify {
                 self.quiet.lose(input.now_us, self.rtt_us());
             }
         }
-        let filled = self.filled_bytes + self.request() > goal || self.careful(input.now_us);
+        let filled =
+            self.filled_bytes + self.request() > goal || congested && self.blocked(input.now_us, RECOVERY_TRIPS);
         if self.capacity == 0 || !filled || input.changing() {
             return; // A loss from less is the path's own.
         }
@@ -502,7 +508,9 @@ impl Notify {
         if self.filled_bytes > used {
             self.bucket_bytes = lump;
         }
-        let window_bytes = if self.careful(input.now_us) { self.window_bytes / 8 * 7 } else { self.window_bytes };
+        // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
+        let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
+        let window_bytes = if careful { self.window_bytes / 8 * 7 } else { self.window_bytes };
         self.filled_bytes = self.filled_bytes.min(used).min(window_bytes);
         // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst.
         // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
@@ -514,9 +522,7 @@ impl Notify {
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
-            if input.share.is_none() {
-                self.careful_until_us = input.now_us + RECOVERY_TRIPS * self.rtt_us();
-            }
+            self.blocked_us = Some(input.now_us).filter(|_| self.hole);
             return;
         }
         if self.capacity == 0 {
@@ -526,14 +532,15 @@ impl Notify {
         // A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
         // doubles with a paced sender's cwnd, requests must be ahead of it.
         let rate = self.capacity.max(self.rate().unwrap_or(0));
-        // What is sent again needs room as well, and what has overflown once, care.
-        let allowed = match self.hole_us {
-            Some(hole_us) if input.now_us - hole_us <= REPAIR_TRIPS * self.trip_us() => rate / 4 * 3,
-            _ if self.doubles() => rate / 2 * 3,
-            Some(_) => rate + rate / 64,
-            None => rate + rate / 16,
+        // What is sent again needs room as well, and what has overflowed once, care.
+        let fill = if self.blocked(input.now_us, REPAIR_TRIPS) {
+            rate / 4 * 3
+        } else if self.doubles() {
+            rate / 2 * 3
+        } else {
+            rate + rate / if self.blocked(input.now_us, THRESHOLD_TRIPS) { 64 } else { 16 }
         };
-        let allowed = carried(allowed, input.now_us - self.last_tick_us);
+        let allowed = carried(fill, input.now_us - self.last_tick_us);
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
         let pending = self.bucket_bytes.saturating_sub(lump);
         if pending >= lump || self.filled_bytes + lump > window_bytes {
@@ -542,8 +549,9 @@ impl Notify {
         }
     }
 
-    fn careful(&self, now_us: u64) -> bool {
-        now_us < self.careful_until_us
+    /// Within so many round trips a hole has let nothing through.
+    fn blocked(&self, now_us: u64, trips: u64) -> bool {
+        self.blocked_us.is_some_and(|blocked_us| now_us - blocked_us <= trips * self.trip_us())
     }
 
     /// C has grown by half in one and a half round trips.
@@ -898,6 +906,7 @@ impl Strategy for Notify {
             self.note(path);
         }
         self.disk_commands = commands(input.disks);
+        self.out_of_order_pkts = out_of_order_pkts(input);
         self.rest_settings();
         self.output(input, u64::MAX)
     }
@@ -910,7 +919,7 @@ impl Strategy for Notify {
         if self.phase == Phase::Rest {
             self.enter(Phase::Start, "a read began".into());
             self.request_changed_us = input.now_us;
-            self.last_tick_us = input.now_us;
+            (self.last_tick_us, self.moving_us) = (input.now_us, input.now_us);
         }
         if let Some(request_bytes) = input.request_bytes() {
             if self.request_bytes != request_bytes {
@@ -924,7 +933,7 @@ impl Strategy for Notify {
         let read_bytes = input.read_bytes();
         self.meter.push(input.now_us, input.received.map_or(read_bytes, |received| received.bytes));
         self.ages.push(input.now_us, self.readers.asked_bytes(input.disks), read_bytes);
-        let out_of_order_pkts = input.received.map_or(0, |received| received.out_of_order_pkts);
+        let out_of_order_pkts = out_of_order_pkts(input);
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
             (self.hole, self.hole_us) = (true, Some(input.now_us));
         } else if self.hole && self.meter.latest_bytes() > 0 {
