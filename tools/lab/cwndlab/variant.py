@@ -19,8 +19,9 @@ CACHED_MB = 2800
 VARIANTS = ("stock", "static", "bbr", "rwnd", "feedback")
 # A machine with 32 GiB has about this much for all sockets together; the guest's own memory is small.
 TCP_MEM_PAGES = "196608 262144 393216"
-# What the README asks for on the target, beside the sysctls.
-PORTAL_GROUP = {"default_cmdsn_depth": 512, "tcp_pacing_shift": 13}
+# What the README asks for on the target, beside the sysctls; of the second only the patched kernel knows.
+COMMAND_WINDOW = {"default_cmdsn_depth": 512}
+SHORT_BURSTS = {"tcp_pacing_shift": 13}
 DEBIAN_QDISC = "fq_codel"  # Debian's linux-sysctl-defaults
 
 
@@ -31,7 +32,13 @@ def config_lines(*names: str) -> list[str]:
 
 
 def plan(
-    scenario: Scenario, variant: str, *, monitor: bool, shell: bool = False, unlimited: bool = False
+    scenario: Scenario,
+    variant: str,
+    *,
+    monitor: bool,
+    patched: bool = True,
+    shell: bool = False,
+    unlimited: bool = False,
 ) -> dict[str, Any]:
     """What the guest is to do, as guest/main.py reads it."""
     values = scenario.resolved()
@@ -40,7 +47,8 @@ def plan(
     static = dict.fromkeys(values["static"])
     qdisc = {"initiator": DEBIAN_QDISC, "target": DEBIAN_QDISC}
     if variant != "stock":
-        values["target"]["tpg_attributes"] = PORTAL_GROUP | values["target"]["tpg_attributes"]
+        portal_group = COMMAND_WINDOW | (SHORT_BURSTS if patched else {})
+        values["target"]["tpg_attributes"] = portal_group | values["target"]["tpg_attributes"]
         iscsid = config_lines("iscsid/lio-cwnd.conf")
         for machine, lines in sysctl.items():
             for line in config_lines(f"sysctl.d/90-lio-cwnd-{machine}.conf"):

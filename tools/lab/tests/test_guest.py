@@ -23,7 +23,7 @@ LOSS_PCT = (0.05, 1, 5, 12)
 RANDOM = (*SHORT, "workload.kind=random", "workload.bs_kb=4", "workload.iodepth=16")
 OFF = ("target.tpg_attributes.cwnd_feedback=0",)
 SEARCHES = ("linear", "binary")
-# 23 packets; TCP's own bursts of a millisecond at a quarter of the rate are as many.
+# 23 packets; TCP's own bursts of a millisecond at a third of the rate are as many.
 SHORT_QUEUE = ("workload.runtime_s=3", "net.rate_mbit=700", "net.rtt_ms=4", "net.queue_bdp=0.1")
 SHIFT = "target.tpg_attributes.tcp_pacing_shift"
 CHANGES = (
@@ -64,10 +64,7 @@ RUNS = {
     "attribute off": ("wan-100m-20ms", "feedback", (*SHORT, *OFF)),
     "far stock": ("wan-1g-50ms", "stock", (*SHORT, *OFF)),
     **{f"far {name}": ("wan-1g-50ms", "feedback", (*SHORT, *OFF, f"daemon.strategy={name}")) for name in SEARCHES},
-    **{
-        f"pacing shift {shift}": ("wan-100m-20ms", "static", (*SHORT_QUEUE, f"{SHIFT}={shift}"))
-        for shift in (0, 13)
-    },
+    **{f"pacing shift {shift}": ("wan-100m-20ms", "static", (*SHORT_QUEUE, f"{SHIFT}={shift}")) for shift in (0, 13)},
     "two disks": ("wan-100m-20ms", "feedback", (*SHORT, "workload.luns=2")),
     "random stock": ("wan-100m-20ms", "stock", RANDOM),
     "random feedback": ("wan-100m-20ms", "feedback", RANDOM),

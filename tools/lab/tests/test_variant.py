@@ -51,3 +51,14 @@ def test_the_qdisc_is_each_cards_own_and_no_sysctl_of_the_guest():
 def test_a_strategy_is_the_daemons_and_only_when_asked_for():
     assert made("feedback")["strategy"] is None
     assert made("feedback", "daemon.strategy=linear")["strategy"] == "linear"
+
+
+def test_the_portal_group_is_the_readmes_unless_the_scenario_or_the_kernel_says_otherwise():
+    attributes = [
+        made("static")["scenario"]["target"]["tpg_attributes"],
+        made("static", "target.tpg_attributes.tcp_pacing_shift=11")["scenario"]["target"]["tpg_attributes"],
+        plan(load(NAME), "static", monitor=False, patched=False)["scenario"]["target"]["tpg_attributes"],
+        made("stock")["scenario"]["target"]["tpg_attributes"],
+    ]
+    window = {"default_cmdsn_depth": 512}
+    assert attributes == [window | {"tcp_pacing_shift": 13}, window | {"tcp_pacing_shift": 11}, window, {}]
