@@ -316,7 +316,7 @@ def shell(
     if not sys.stdin.isatty():
         raise LabError("shell: standard input is not a terminal")
     made = images.build(report, engine.choose(engine_name, one_machine, slow_motion), patched=not unpatched)
-    sys.exit(boot.shell(made, plan(checked, variant, monitor=not unpatched, patched=not unpatched, shell=True)))
+    sys.exit(boot.shell(made, plan(checked, variant, patched=not unpatched, shell=True)))
 
 
 def main() -> None:

@@ -97,7 +97,7 @@ class Bench:
 
         try:
             progress(0)
-            todo = plan(job.scenario, job.variant, monitor=self.images.patched, patched=self.images.patched)
+            todo = plan(job.scenario, job.variant, patched=self.images.patched)
             timeout_s = self._timeout_s or job.timeout_s * self.images.engine.slowness
             guest = boot.run(self.images, todo, slot, timeout_s, progress, self._keep)
         except LabError as error:

@@ -186,7 +186,7 @@ def _digest(path: Path) -> str:
 
 def key_of(images: Images, scenario: Scenario, variant: str) -> str:
     """Of all that determines a run's figures."""
-    todo = plan(scenario, variant, monitor=images.patched, patched=images.patched)
+    todo = plan(scenario, variant, patched=images.patched)
     todo["scenario"] = _essence(todo["scenario"])
     lab = [GUEST_SCRIPTS, CONFIGS / "target", Path(boot.__file__), Path(result.__file__)]
     made_of = [images.kernel, images.tools / "lio-cwndmon", *lab]

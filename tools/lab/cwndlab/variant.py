@@ -35,12 +35,12 @@ def plan(
     scenario: Scenario,
     variant: str,
     *,
-    monitor: bool,
     patched: bool = True,
+    monitor: bool | None = None,
     shell: bool = False,
     unlimited: bool = False,
 ) -> dict[str, Any]:
-    """What the guest is to do, as guest/main.py reads it."""
+    """What the guest is to do, as guest/main.py reads it; monitor: by default where the kernel has one to read."""
     values = scenario.resolved()
     sysctl: dict[str, list[str]] = {"initiator": [], "target": []}
     iscsid: list[str] = []
@@ -88,6 +88,6 @@ def plan(
         "static": static,
         "daemon": variant == "feedback",
         "strategy": values["daemon"]["strategy"],
-        "monitor": monitor,
+        "monitor": patched if monitor is None else monitor,
         "polls_per_s": 0,  # of the log page, beside the daemon's
     }

@@ -22,7 +22,7 @@ def booting(chosen, tmp_path, *settings, **how):
     kernel = tmp_path / "vmlinux"
     kernel.touch()
     made = Images(kernel, "", tmp_path, tmp_path, True, chosen)
-    return made, chosen.machines(made, plan(load(NAME, settings), "stock", monitor=True, **how))
+    return made, chosen.machines(made, plan(load(NAME, settings), "stock", **how))
 
 
 def words(command):

@@ -6,7 +6,7 @@ NAME = "wan-100m-20ms"
 
 
 def made(variant, *settings):
-    return plan(load(NAME, settings), variant, monitor=True)
+    return plan(load(NAME, settings), variant)
 
 
 def test_stock_has_nothing_of_the_product():
@@ -57,7 +57,7 @@ def test_the_portal_group_is_the_readmes_unless_the_scenario_or_the_kernel_says_
     attributes = [
         made("static")["scenario"]["target"]["tpg_attributes"],
         made("static", "target.tpg_attributes.tcp_pacing_shift=11")["scenario"]["target"]["tpg_attributes"],
-        plan(load(NAME), "static", monitor=False, patched=False)["scenario"]["target"]["tpg_attributes"],
+        plan(load(NAME), "static", patched=False)["scenario"]["target"]["tpg_attributes"],
         made("stock")["scenario"]["target"]["tpg_attributes"],
     ]
     window = {"default_cmdsn_depth": 512}

@@ -166,10 +166,6 @@ fn much_slower(rate: u64, capacity: u64) -> bool {
     rate < capacity / 8 * 7
 }
 
-fn out_of_order_pkts(input: &Input<'_>) -> u32 {
-    input.received.map_or(0, |received| received.out_of_order_pkts)
-}
-
 /// The strategy's whole state.
 #[derive(Debug)]
 pub struct Notify {
@@ -906,7 +902,7 @@ impl Strategy for Notify {
             self.note(path);
         }
         self.disk_commands = commands(input.disks);
-        self.out_of_order_pkts = out_of_order_pkts(input);
+        self.out_of_order_pkts = input.out_of_order_pkts();
         self.rest_settings();
         self.output(input, u64::MAX)
     }
@@ -933,7 +929,7 @@ impl Strategy for Notify {
         let read_bytes = input.read_bytes();
         self.meter.push(input.now_us, input.received.map_or(read_bytes, |received| received.bytes));
         self.ages.push(input.now_us, self.readers.asked_bytes(input.disks), read_bytes);
-        let out_of_order_pkts = out_of_order_pkts(input);
+        let out_of_order_pkts = input.out_of_order_pkts();
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
             (self.hole, self.hole_us) = (true, Some(input.now_us));
         } else if self.hole && self.meter.latest_bytes() > 0 {
