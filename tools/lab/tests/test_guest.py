@@ -65,6 +65,7 @@ RUNS = {
     "far stock": ("wan-1g-50ms", "stock", (*SHORT, *OFF)),
     **{f"far {name}": ("wan-1g-50ms", "feedback", (*SHORT, *OFF, f"daemon.strategy={name}")) for name in SEARCHES},
     **{f"pacing shift {shift}": ("wan-100m-20ms", "static", (*SHORT_QUEUE, f"{SHIFT}={shift}")) for shift in (0, 13)},
+    "long": ("wan-1g-200ms", "feedback", ("workload.runtime_s=5",)),
     "two disks": ("wan-100m-20ms", "feedback", (*SHORT, "workload.luns=2")),
     "random stock": ("wan-100m-20ms", "stock", RANDOM),
     "random feedback": ("wan-100m-20ms", "feedback", RANDOM),
@@ -145,6 +146,10 @@ def test_with_the_attribute_off_nothing_is_changed(results):
 def test_shorter_bursts_fit_a_short_queue(results):
     long, short = (results[f"pacing shift {shift}"] for shift in (0, 13))
     assert short["throughput_bytes_per_s"] > 2 * long["throughput_bytes_per_s"]
+
+
+def test_the_start_finds_a_long_path_though_tcp_sends_evenly(results):
+    assert results["long"]["throughput_last_half_bytes_per_s"] > 60e6  # 40e6 with requests that are asked for evenly
 
 
 @pytest.mark.parametrize("search", SEARCHES)

@@ -64,6 +64,11 @@ const SPARE_COMMANDS: u32 = 2;
 /// Least time between two pages: a question takes the place of a read, which counts where W is a few requests.
 const START_PAGE_US: u64 = 10_000;
 const CRUISE_PAGE_US: u64 = 40_000;
+/// Finest look at the counters.
+const LOOK_US: u64 = 100;
+/// The start asks for requests in bunches, each for that part of a round trip, where so many requests fill the path.
+const BUNCHES: u64 = 20;
+const BUNCHES_FROM: u64 = 24;
 /// Round-trip time before any is known.
 const ASSUMED_RTT_US: u64 = 20_000;
 /// No longer round trip is believed.
@@ -184,6 +189,11 @@ pub struct Notify {
     moving_us: u64,
     /// A bucket filled by C and the clock, emptied by what arrives; what is above a lump may be let through.
     bucket_bytes: u64,
+    /// The same at [`Self::pace`], while the start asks in bunches; between two of them nothing is let through.
+    credit_bytes: u64,
+    paused: bool,
+    /// Bytes that the disks were asked for since boot.
+    asked_since_boot: u64,
     /// The request size in force, and the one asked for.
     request_bytes: u32,
     wanted_request_bytes: u32,
@@ -247,6 +257,9 @@ impl Notify {
             filled_bytes: 0,
             moving_us: 0,
             bucket_bytes: 0,
+            credit_bytes: 0,
+            paused: false,
+            asked_since_boot: 0,
             last_tick_us: 0,
             found: VecDeque::new(),
             request_bytes: 0,
@@ -354,9 +367,17 @@ impl Notify {
         self.limits.max_window_bytes.min(self.max_commands() * self.request())
     }
 
-    /// Finest look at the counters that is worth while: a hundredth of a round trip, and no load on the machine.
+    /// Finest look at the counters that is worth while: a hundredth of a round trip, a tenth of a bunch of requests, and no
+    /// load on the machine.
     fn fine_us(&self) -> u64 {
-        (self.rtt_us() / 100).clamp(100, 5_000)
+        (self.rtt_us() / if self.fine() { 200 } else { 100 }).clamp(LOOK_US, 5_000)
+    }
+
+    /// Bunches of requests can show a faster path: there are enough requests, and looks are fine enough to see it.
+    fn fine(&self) -> bool {
+        self.phase == Phase::Start
+            && carried(self.capacity, self.rtt_us()) >= BUNCHES_FROM * self.request()
+            && self.rtt_us() / BUNCHES >= 3 * LOOK_US
     }
 
     /// The same while F follows readers that come and go: as often as a request may be let through.
@@ -422,7 +443,10 @@ impl Notify {
         }
         // What a hole in TCP's sequence held back comes all at once, and shows no rate.
         if self.hole_us.is_none_or(|hole_us| input.now_us - hole_us > REPAIR_TRIPS * self.trip_us()) {
-            let train = self.meter.train(self.rtt_us());
+            let rtt_us = self.rtt_us();
+            let half_us = rtt_us / (2 * BUNCHES);
+            let (pause_us, least_us) = if self.fine() { (half_us, half_us) } else { (rtt_us / 8, rtt_us / 16) };
+            let train = self.meter.train(pause_us, least_us, rtt_us / 4);
             self.train = self.train.max(train.unwrap_or(0));
             let seen = train.max(self.meter.average(self.rtt_us())).unwrap_or(0);
             if seen > self.capacity {
@@ -436,7 +460,7 @@ impl Notify {
         }
         let goal = self.window_for(self.capacity);
         // While C doubles, what trains have shown of it is a part of a round trip old.
-        let ahead = if self.doubles() { self.capacity / 8 } else { 0 };
+        let ahead = if self.doubles() && !self.fine() { self.capacity / 8 } else { 0 };
         self.window_bytes = self.model_bytes(self.capacity + ahead);
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
@@ -495,13 +519,17 @@ impl Notify {
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
     /// let through anew when they come back. Before C is known each byte that arrives lets two through.
     fn fill(&mut self, input: &Input<'_>) {
+        self.paused = false;
         let done = self.meter.latest_bytes();
         let lump = self.request();
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
         let asked = self.readers.asked_bytes(input.disks);
+        let since_boot = asked.saturating_add(input.read_bytes());
+        let new = since_boot.saturating_sub(std::mem::replace(&mut self.asked_since_boot, since_boot));
+        let bunches = prompt && asked <= self.window_bytes / 8 * 7 && self.bunches(input.now_us);
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
-        if self.filled_bytes > used {
+        if !bunches && (self.filled_bytes > used || std::mem::take(&mut self.credit_bytes) > 0) {
             self.bucket_bytes = lump;
         }
         // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
@@ -525,12 +553,18 @@ impl Notify {
             self.filled_bytes = (self.filled_bytes + done).min(window_bytes);
             return;
         }
+        if bunches {
+            self.bunch(input.now_us, asked, new);
+            return;
+        }
         // A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
         // doubles with a paced sender's cwnd, requests must be ahead of it.
         let rate = self.capacity.max(self.rate().unwrap_or(0));
         // What is sent again needs room as well, and what has overflowed once, care.
         let fill = if self.blocked(input.now_us, REPAIR_TRIPS) {
             rate / 4 * 3
+        } else if self.fine() && !self.blocked(input.now_us, THRESHOLD_TRIPS) {
+            self.pace()
         } else if self.doubles() {
             rate / 2 * 3
         } else {
@@ -543,6 +577,37 @@ impl Notify {
             self.filled_bytes = (self.filled_bytes + pending).min(window_bytes);
             self.bucket_bytes = self.bucket_bytes.min(lump);
         }
+    }
+
+    /// While they have shown something: C has grown by an eighth in one and a half round trips.
+    fn bunches(&self, now_us: u64) -> bool {
+        let before = self.found.front().map_or(0, |&(_, capacity)| capacity);
+        self.fine() && self.capacity / 9 > before / 8 && !self.blocked(now_us, THRESHOLD_TRIPS)
+    }
+
+    /// Lets requests through at 3/2 C, and then for as long none: asked for evenly at C they come evenly at C, whatever the
+    /// path carries. `new`: bytes that were asked for since the last time.
+    fn bunch(&mut self, now_us: u64, asked: u64, new: u64) {
+        let bunch_us = self.rtt_us() / BUNCHES;
+        let elapsed_us = now_us - self.last_tick_us;
+        let most = carried(self.capacity, self.rtt_us()) / 6;
+        self.credit_bytes = (self.credit_bytes + carried(self.pace(), elapsed_us)).saturating_sub(new).min(most);
+        self.paused = now_us % (2 * bunch_us) >= bunch_us;
+        self.bucket_bytes = if self.paused {
+            self.request()
+        } else {
+            (self.bucket_bytes + carried(self.capacity / 2 * 3, elapsed_us)).saturating_sub(new).min(most)
+        };
+        let more = if self.paused { 0 } else { self.bucket_bytes.min(self.credit_bytes) };
+        self.filled_bytes = (asked + more).min(self.window_bytes);
+    }
+
+    /// What the start asks for on average: C, but no more than twice what arrives, as TCP's slow start, and half as much
+    /// again in the end. Then cwnd is ahead of F; what waits for cwnd leaves at twice the rate of the acknowledgements.
+    fn pace(&self) -> u64 {
+        let arriving = self.meter.average(self.rtt_us()).unwrap_or(0);
+        let most = if arriving > self.capacity / 2 { arriving / 2 * 3 } else { 2 * arriving };
+        (self.capacity + self.capacity / 64).min(most.max(self.capacity / 8))
     }
 
     /// Within so many round trips a hole has let nothing through.
@@ -881,7 +946,7 @@ impl Notify {
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
             depths: self.readers.depths(
-                |bytes| self.filled_bytes / bytes + question,
+                |bytes| if self.paused { 1 } else { self.filled_bytes / bytes + question },
                 self.request(),
                 self.max_commands(),
                 input.disks,

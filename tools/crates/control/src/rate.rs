@@ -48,14 +48,14 @@ impl Meter {
         Some(per_second(bytes - then_bytes, now_us - then_us))
     }
 
-    /// The rate, in bytes/s, of what came last in one go: without a pause over an eighth of a round trip, and at most a
-    /// quarter of one long. None if it was shorter than a sixteenth, or fewer than [`LEAST_ARRIVALS`].
+    /// The rate, in bytes/s, of what came last in one go: without a pause over `pause_us`, and at most `longest_us` long.
+    /// None if it was shorter than `least_us`, or fewer than [`LEAST_ARRIVALS`].
     ///
     /// Data that crossed the bottleneck back to back arrives at the bottleneck's rate even while the window is too
     /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). What came first
     /// only starts the clock. The slower half counts: what a hole in TCP's sequence held back comes all at once, and shows
     /// no rate.
-    pub fn train(&self, rtt_us: u64) -> Option<u64> {
+    pub fn train(&self, pause_us: u64, least_us: u64, longest_us: u64) -> Option<u64> {
         let came = |i: usize| self.samples[i].1 > self.samples[i - 1].1;
         let mut arrivals = (1..self.samples.len()).rev().filter(|&i| came(i));
         let newest = arrivals.next()?;
@@ -63,13 +63,13 @@ impl Meter {
         let (mut first, mut count) = (newest, 0);
         for i in arrivals {
             let t = self.samples[i].0;
-            if self.samples[first].0 - t > rtt_us / 8 || now_us - t > rtt_us / 4 {
+            if self.samples[first].0 - t > pause_us || now_us - t > longest_us {
                 break;
             }
             (first, count) = (i, count + 1);
         }
         let (then_us, then_bytes) = self.samples[first];
-        if count < LEAST_ARRIVALS || now_us - then_us < rtt_us / 16 {
+        if count < LEAST_ARRIVALS || now_us - then_us < least_us {
             return None;
         }
         let middle = self.samples.partition_point(|&(t, _)| 2 * t <= then_us + now_us) - 1;
@@ -154,7 +154,7 @@ mod tests {
                 meter.push(trip * 100_000 + ms * 1_000 + 1, trip * 100_000 + ms * 10_000);
             }
         }
-        let train = meter.train(100_000).expect("a train");
+        let train = meter.train(12_500, 6_250, 25_000).expect("a train");
         assert!((8_500_000..=10_000_000).contains(&train), "{train}");
     }
 
@@ -164,7 +164,7 @@ mod tests {
         for ms in 0..=20 {
             meter.push(ms * 1_000 + 1, ms * 10_000 + if ms > 15 { 100_000 } else { 0 });
         }
-        assert_eq!(meter.train(100_000), Some(10_000_000));
+        assert_eq!(meter.train(12_500, 6_250, 25_000), Some(10_000_000));
     }
 
     #[test]

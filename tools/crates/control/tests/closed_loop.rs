@@ -185,7 +185,9 @@ impl Path {
                     disks: &[disk],
                 });
                 next_tick = set.next_us;
-                request = f64::from(set.request_bytes); // without a drain: that is the lab's
+                // Without a drain, that is the lab's; which leaves no depth behind that was made for smaller requests.
+                let before = std::mem::replace(&mut request, f64::from(set.request_bytes));
+                set.depths[0] = (f64::from(set.depths[0]) * (before / request).min(1.0)).ceil() as u32;
             }
             if page.is_none() && now >= next_page && name.needs_pages() {
                 page = Some((now + self.rtt_us + (queue / self.rate * 1e6) as u64, now));
