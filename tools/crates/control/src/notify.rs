@@ -69,6 +69,8 @@ const LOOK_US: u64 = 100;
 /// The start asks for requests in bunches, each for that part of a round trip, where so many requests fill the path.
 const BUNCHES: u64 = 20;
 const BUNCHES_FROM: u64 = 24;
+/// Round trips for which it looks more finely, and fills W with care, after they have shown something.
+const FINE_TRIPS: u64 = 5;
 /// Round-trip time before any is known.
 const ASSUMED_RTT_US: u64 = 20_000;
 /// No longer round trip is believed.
@@ -192,6 +194,8 @@ pub struct Notify {
     /// The same at [`Self::pace`], while the start asks in bunches; between two of them nothing is let through.
     credit_bytes: u64,
     paused: bool,
+    /// When C last grew so that bunches may show more.
+    grown_us: Option<u64>,
     /// Bytes that the disks were asked for since boot.
     asked_since_boot: u64,
     /// The request size in force, and the one asked for.
@@ -259,6 +263,7 @@ impl Notify {
             bucket_bytes: 0,
             credit_bytes: 0,
             paused: false,
+            grown_us: None,
             asked_since_boot: 0,
             last_tick_us: 0,
             found: VecDeque::new(),
@@ -304,6 +309,7 @@ impl Notify {
         (self.late_us, self.rivals.until_us, self.steps.gained) = (0, 0, 0);
         (self.late_known, self.congested, self.shallow) = (false, false, false);
         (self.hole, self.hole_us, self.blocked_us) = (false, None, None);
+        (self.paused, self.credit_bytes, self.grown_us) = (false, 0, None);
         self.enter(Phase::Rest, "nothing reads".into());
     }
 
@@ -373,11 +379,20 @@ impl Notify {
         (self.rtt_us() / if self.fine() { 200 } else { 100 }).clamp(LOOK_US, 5_000)
     }
 
-    /// Bunches of requests can show a faster path: there are enough requests, and looks are fine enough to see it.
+    /// Bunches have shown a faster path lately.
     fn fine(&self) -> bool {
-        self.phase == Phase::Start
+        let lately_us = FINE_TRIPS * self.rtt_us();
+        self.phase == Phase::Start && self.grown_us.is_some_and(|us| self.last_tick_us.saturating_sub(us) <= lately_us)
+    }
+
+    /// C has grown by an eighth in one and a half round trips, and bunches of requests can show more: there are enough
+    /// requests, each packet counts, and looks are fine enough.
+    fn grows(&self, input: &Input<'_>) -> bool {
+        let before = self.found.front().map_or(0, |&(_, capacity)| capacity);
+        self.capacity / 9 > before / 8
             && carried(self.capacity, self.rtt_us()) >= BUNCHES_FROM * self.request()
             && self.rtt_us() / BUNCHES >= 3 * LOOK_US
+            && input.received.is_some()
     }
 
     /// The same while F follows readers that come and go: as often as a request may be let through.
@@ -458,6 +473,9 @@ impl Notify {
         while self.found.front().is_some_and(|&(t, _)| input.now_us - t > span_us) {
             self.found.pop_front();
         }
+        if self.grows(input) {
+            self.grown_us = Some(input.now_us);
+        }
         let goal = self.window_for(self.capacity);
         // While C doubles, what trains have shown of it is a part of a round trip old.
         let ahead = if self.doubles() && !self.fine() { self.capacity / 8 } else { 0 };
@@ -527,7 +545,12 @@ impl Notify {
         let asked = self.readers.asked_bytes(input.disks);
         let since_boot = asked.saturating_add(input.read_bytes());
         let new = since_boot.saturating_sub(std::mem::replace(&mut self.asked_since_boot, since_boot));
-        let bunches = prompt && asked <= self.window_bytes / 8 * 7 && self.bunches(input.now_us);
+        let bunches = self.phase == Phase::Start
+            && self.grown_us == Some(input.now_us)
+            && prompt
+            && asked <= self.window_bytes / 8 * 7
+            && !self.blocked(input.now_us, THRESHOLD_TRIPS)
+            && !input.changing();
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
         if !bunches && (self.filled_bytes > used || std::mem::take(&mut self.credit_bytes) > 0) {
             self.bucket_bytes = lump;
@@ -577,12 +600,6 @@ impl Notify {
             self.filled_bytes = (self.filled_bytes + pending).min(window_bytes);
             self.bucket_bytes = self.bucket_bytes.min(lump);
         }
-    }
-
-    /// While they have shown something: C has grown by an eighth in one and a half round trips.
-    fn bunches(&self, now_us: u64) -> bool {
-        let before = self.found.front().map_or(0, |&(_, capacity)| capacity);
-        self.fine() && self.capacity / 9 > before / 8 && !self.blocked(now_us, THRESHOLD_TRIPS)
     }
 
     /// Lets requests through at 3/2 C, and then for as long none: asked for evenly at C they come evenly at C, whatever the
