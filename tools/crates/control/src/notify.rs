@@ -196,8 +196,6 @@ pub struct Notify {
     paused: bool,
     /// When C last grew so that bunches may show more.
     grown_us: Option<u64>,
-    /// Bytes that the disks were asked for since boot.
-    asked_since_boot: u64,
     /// The request size in force, and the one asked for.
     request_bytes: u32,
     wanted_request_bytes: u32,
@@ -264,7 +262,6 @@ impl Notify {
             credit_bytes: 0,
             paused: false,
             grown_us: None,
-            asked_since_boot: 0,
             last_tick_us: 0,
             found: VecDeque::new(),
             request_bytes: 0,
@@ -388,8 +385,7 @@ impl Notify {
     /// C has grown by an eighth in one and a half round trips, and bunches of requests can show more: there are enough
     /// requests, each packet counts, and looks are fine enough.
     fn grows(&self, input: &Input<'_>) -> bool {
-        let before = self.found.front().map_or(0, |&(_, capacity)| capacity);
-        self.capacity / 9 > before / 8
+        self.capacity / 9 > self.capacity_before() / 8
             && carried(self.capacity, self.rtt_us()) >= BUNCHES_FROM * self.request()
             && self.rtt_us() / BUNCHES >= 3 * LOOK_US
             && input.received.is_some()
@@ -463,7 +459,7 @@ impl Notify {
             let (pause_us, least_us) = if self.fine() { (half_us, half_us) } else { (rtt_us / 8, rtt_us / 16) };
             let train = self.meter.train(pause_us, least_us, rtt_us / 4);
             self.train = self.train.max(train.unwrap_or(0));
-            let seen = train.max(self.meter.average(self.rtt_us())).unwrap_or(0);
+            let seen = train.max(self.meter.average(rtt_us)).unwrap_or(0);
             if seen > self.capacity {
                 (self.capacity, self.proven, self.full_us) = (seen, seen, None);
             }
@@ -543,13 +539,12 @@ impl Notify {
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
         let asked = self.readers.asked_bytes(input.disks);
-        let since_boot = asked.saturating_add(input.read_bytes());
-        let new = since_boot.saturating_sub(std::mem::replace(&mut self.asked_since_boot, since_boot));
+        let overflowed = self.blocked(input.now_us, THRESHOLD_TRIPS);
         let bunches = self.phase == Phase::Start
             && self.grown_us == Some(input.now_us)
             && prompt
             && asked <= self.window_bytes / 8 * 7
-            && !self.blocked(input.now_us, THRESHOLD_TRIPS)
+            && !overflowed
             && !input.changing();
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
         if !bunches && (self.filled_bytes > used || std::mem::take(&mut self.credit_bytes) > 0) {
@@ -569,7 +564,7 @@ impl Notify {
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
-            self.blocked_us = Some(input.now_us).filter(|_| self.hole);
+            self.blocked_us = self.hole.then_some(input.now_us);
             return;
         }
         if self.capacity == 0 {
@@ -577,7 +572,7 @@ impl Notify {
             return;
         }
         if bunches {
-            self.bunch(input.now_us, asked, new);
+            self.bunch(input.now_us, asked);
             return;
         }
         // A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
@@ -586,12 +581,12 @@ impl Notify {
         // What is sent again needs room as well, and what has overflowed once, care.
         let fill = if self.blocked(input.now_us, REPAIR_TRIPS) {
             rate / 4 * 3
-        } else if self.fine() && !self.blocked(input.now_us, THRESHOLD_TRIPS) {
+        } else if self.fine() && !overflowed {
             self.pace()
         } else if self.doubles() {
             rate / 2 * 3
         } else {
-            rate + rate / if self.blocked(input.now_us, THRESHOLD_TRIPS) { 64 } else { 16 }
+            rate + rate / if overflowed { 64 } else { 16 }
         };
         let allowed = carried(fill, input.now_us - self.last_tick_us);
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
@@ -603,19 +598,22 @@ impl Notify {
     }
 
     /// Lets requests through at 3/2 C, and then for as long none: asked for evenly at C they come evenly at C, whatever the
-    /// path carries. `new`: bytes that were asked for since the last time.
-    fn bunch(&mut self, now_us: u64, asked: u64, new: u64) {
+    /// path carries.
+    fn bunch(&mut self, now_us: u64, asked: u64) {
         let bunch_us = self.rtt_us() / BUNCHES;
         let elapsed_us = now_us - self.last_tick_us;
         let most = carried(self.capacity, self.rtt_us()) / 6;
-        self.credit_bytes = (self.credit_bytes + carried(self.pace(), elapsed_us)).saturating_sub(new).min(most);
+        let left =
+            |bytes: u64, rate| (bytes + carried(rate, elapsed_us)).saturating_sub(self.ages.new_bytes()).min(most);
+        self.credit_bytes = left(self.credit_bytes, self.pace());
         self.paused = now_us % (2 * bunch_us) >= bunch_us;
-        self.bucket_bytes = if self.paused {
-            self.request()
+        let more = if self.paused {
+            self.bucket_bytes = self.request();
+            0
         } else {
-            (self.bucket_bytes + carried(self.capacity / 2 * 3, elapsed_us)).saturating_sub(new).min(most)
+            self.bucket_bytes = left(self.bucket_bytes, self.capacity / 2 * 3);
+            self.bucket_bytes.min(self.credit_bytes)
         };
-        let more = if self.paused { 0 } else { self.bucket_bytes.min(self.credit_bytes) };
         self.filled_bytes = (asked + more).min(self.window_bytes);
     }
 
@@ -634,8 +632,12 @@ impl Notify {
 
     /// C has grown by half in one and a half round trips.
     fn doubles(&self) -> bool {
-        let before = self.found.front().map_or(self.capacity, |&(_, capacity)| capacity);
-        self.phase == Phase::Start && self.capacity / 3 >= before / 2
+        self.phase == Phase::Start && self.capacity / 3 >= self.capacity_before() / 2
+    }
+
+    /// C one and a half round trips ago, or when the start began.
+    fn capacity_before(&self) -> u64 {
+        self.found.front().map_or(self.capacity, |&(_, capacity)| capacity)
     }
 
     /// Read-ahead follows W, ahead of it while that doubles; not its every breath, since all files that are open have to

@@ -86,6 +86,7 @@ pub struct Ages {
     asks: VecDeque<(u64, u64)>,
     completed_bytes: u64,
     latest_us: Option<u64>,
+    new_bytes: u64,
 }
 
 impl Ages {
@@ -97,6 +98,7 @@ impl Ages {
     pub fn push(&mut self, now_us: u64, asked_bytes: u64, completed_bytes: u64) {
         let asked_bytes = completed_bytes.saturating_add(asked_bytes);
         let first = self.asks.is_empty();
+        self.new_bytes = self.asks.back().map_or(0, |&(_, before)| asked_bytes.saturating_sub(before));
         // It was thought to be more (the mean request has become smaller, a disk has left): rather too young than too old.
         while self.asks.back().is_some_and(|&(_, bytes)| bytes > asked_bytes) {
             self.asks.pop_back();
@@ -115,6 +117,11 @@ impl Ages {
     /// Of what completed last, in us; none before the first.
     pub fn latest_us(&self) -> Option<u64> {
         self.latest_us
+    }
+
+    /// Asked for between the last two looks.
+    pub fn new_bytes(&self) -> u64 {
+        self.new_bytes
     }
 }
 
