@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// Samples kept: at the finest tick more than four round trips' worth.
+/// Samples kept: the finest looks at the latest of half a round trip or more, fewer and fewer before that.
 const CAPACITY: usize = 1024;
 
 /// Samples with something new that make a train.
@@ -27,7 +27,11 @@ impl Meter {
             self.samples.clear();
         }
         if self.samples.len() == CAPACITY {
-            self.samples.pop_front();
+            let mut index = 0;
+            self.samples.retain(|_| {
+                index += 1;
+                index > CAPACITY / 2 || index % 2 == 0
+            });
         }
         self.samples.push_back((now_us, bytes));
     }
@@ -150,6 +154,16 @@ mod tests {
         assert_eq!(meter.average(100_000), None);
         meter.push(100_000, 1_000_000);
         assert_eq!(meter.average(100_000), Some(10_000_000));
+    }
+
+    #[test]
+    fn a_long_span_is_known_though_looks_are_fine() {
+        let mut meter = Meter::default();
+        for us in (0..1_000_000).step_by(100) {
+            meter.push(us, us * 10);
+        }
+        assert_eq!(meter.average(200_000), Some(10_000_000));
+        assert!(meter.samples.len() <= CAPACITY);
     }
 
     #[test]
