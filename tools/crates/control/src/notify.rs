@@ -66,6 +66,10 @@ const START_PAGE_US: u64 = 10_000;
 const CRUISE_PAGE_US: u64 = 40_000;
 /// Finest look at the counters.
 const LOOK_US: u64 = 100;
+/// The same in Cruise while readers use all of W; and while they do, but have not for so long.
+const FULL_LOOK_US: u64 = 10_000;
+const RETURN_LOOK_US: u64 = 500;
+const RETURN_US: u64 = 2_000_000;
 /// The start asks for requests in bunches, each for that part of a round trip, where so many requests fill the path.
 const BUNCHES: u64 = 20;
 const BUNCHES_FROM: u64 = 24;
@@ -196,6 +200,8 @@ pub struct Notify {
     paused: bool,
     /// When C last grew so that bunches may show more.
     grown_us: Option<u64>,
+    /// When readers last left some of W unused.
+    left_us: Option<u64>,
     /// The request size in force, and the one asked for.
     request_bytes: u32,
     wanted_request_bytes: u32,
@@ -262,6 +268,7 @@ impl Notify {
             credit_bytes: 0,
             paused: false,
             grown_us: None,
+            left_us: None,
             last_tick_us: 0,
             found: VecDeque::new(),
             request_bytes: 0,
@@ -306,7 +313,8 @@ impl Notify {
         (self.late_us, self.rivals.until_us, self.steps.gained) = (0, 0, 0);
         (self.late_known, self.congested, self.shallow) = (false, false, false);
         (self.hole, self.hole_us, self.blocked_us) = (false, None, None);
-        (self.paused, self.credit_bytes, self.grown_us) = (false, 0, None);
+        (self.paused, self.credit_bytes) = (false, 0);
+        (self.grown_us, self.left_us) = (None, None);
         self.enter(Phase::Rest, "nothing reads".into());
     }
 
@@ -394,6 +402,14 @@ impl Notify {
     /// The same while F follows readers that come and go: as often as a request may be let through.
     fn refill_us(&self) -> u64 {
         self.request_us().clamp(self.fine_us(), (self.rtt_us() / 32).max(self.fine_us()))
+    }
+
+    /// The same while they use all of W. Those that leave and come back are to be seen before W has left the path, or all of
+    /// it would be asked for at once.
+    fn return_us(&self, now_us: u64) -> u64 {
+        let returns = self.left_us.is_some_and(|left_us| now_us - left_us <= RETURN_US);
+        let least_us = if returns { (self.rtt_us() / 2).clamp(RETURN_LOOK_US, FULL_LOOK_US) } else { FULL_LOOK_US };
+        least_us.max(self.rtt_us() / 4)
     }
 
     fn note(&mut self, path: PathState) {
@@ -547,6 +563,9 @@ impl Notify {
             && !overflowed
             && !input.changing();
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
+        if self.filled_bytes > used {
+            self.left_us = Some(input.now_us);
+        }
         if !bunches && (self.filled_bytes > used || std::mem::take(&mut self.credit_bytes) > 0) {
             self.bucket_bytes = lump;
         }
@@ -1027,7 +1046,7 @@ impl Strategy for Notify {
             Phase::Cruise => {
                 self.cruise(input);
                 self.fill(input);
-                if self.filled_bytes < self.window_bytes { self.refill_us() } else { (self.rtt_us() / 4).max(10_000) }
+                if self.filled_bytes < self.window_bytes { self.refill_us() } else { self.return_us(input.now_us) }
             }
         };
         self.fit_request(input);

@@ -23,6 +23,8 @@ struct Path {
     told_late: bool,
     /// From then on a packet is missing for a round trip, and holds back what comes behind it.
     hole_us: u64,
+    /// One read, the next of which begins when it is over.
+    read_bytes: f64,
 }
 
 impl std::fmt::Display for Path {
@@ -50,7 +52,9 @@ struct Run {
 impl Path {
     /// With a disk that takes no time.
     fn new(rate: f64, rtt_us: u64, queue_bdp: f64) -> Self {
-        Self { rate, rtt_us, queue_bdp, disk_rate: f64::INFINITY, disk_us: 0, told_late: false, hole_us: u64::MAX }
+        let read_bytes = f64::INFINITY;
+        let disk_rate = f64::INFINITY;
+        Self { rate, rtt_us, queue_bdp, disk_rate, disk_us: 0, told_late: false, hole_us: u64::MAX, read_bytes }
     }
 
     /// Bytes per second over the whole run, as a share of the rate.
@@ -91,6 +95,7 @@ impl Path {
         let (mut cwnd, mut in_flight, mut backlog, mut queue) = (10.0 * MSS, 0.0, 0.0, 0.0);
         let (mut slow_start, mut cut_due, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, u64::MAX, 0, 0, 0.0);
         let (mut asked, mut received, mut waiting_for_disk) = (0.0, 0.0, 0.0f64);
+        let mut wanted = self.read_bytes;
         let (mut held_back, mut out_of_order_pkts) = (0.0, 0);
         let mut asks: VecDeque<f64> = vec![0.0; half_steps + (self.disk_us / STEP_US) as usize].into();
         let mut data: VecDeque<f64> = vec![0.0; half_steps].into();
@@ -102,7 +107,8 @@ impl Path {
             let last_half = step * STEP_US * 2 >= (seconds * 1e6) as u64;
             // The initiator: whole requests, up to the depth.
             let mut new = 0.0;
-            while (asked - received) / request + 1.0 <= f64::from(set.depths[0]) {
+            wanted += if received + 1.0 >= wanted { self.read_bytes } else { 0.0 };
+            while asked < wanted && (asked - received) / request + 1.0 <= f64::from(set.depths[0]) {
                 asked += request;
                 new += request;
             }
@@ -325,5 +331,16 @@ fn behind_a_loss_less_is_asked_for_than_the_path_carries() {
         println!("{path}: {share:.3}, last half {:.3}", run.last_half_share(path));
         assert!((0.4..0.8).contains(&share), "{path}: {share:.3}");
         assert!(run.last_half_share(path) > 0.98, "{path}");
+    }
+}
+
+/// The gap between two reads is a round trip. All of W at once is more than the queue holds.
+#[test]
+fn a_near_reader_that_comes_back_asks_for_no_burst() {
+    for rtt_us in [2_000, 3_000, 5_000, 6_000] {
+        let path = Path { read_bytes: f64::from(16 << 20), ..Path::new(125e6, rtt_us, 0.1) };
+        let share = path.run(StrategyName::Notify, 10.0).share(path);
+        println!("{path}: {share:.3}");
+        assert!(share > 0.92, "{path}: {share:.3}");
     }
 }
