@@ -200,6 +200,8 @@ pub struct Notify {
     paused: bool,
     /// When C last grew so that bunches may show more.
     grown_us: Option<u64>,
+    /// When F was last less than W by a request or more.
+    unfilled_us: u64,
     /// When readers last left some of W unused.
     left_us: Option<u64>,
     /// The request size in force, and the one asked for.
@@ -268,6 +270,7 @@ impl Notify {
             credit_bytes: 0,
             paused: false,
             grown_us: None,
+            unfilled_us: 0,
             left_us: None,
             last_tick_us: 0,
             found: VecDeque::new(),
@@ -473,7 +476,7 @@ impl Notify {
             let rtt_us = self.rtt_us();
             let half_us = rtt_us / (2 * BUNCHES);
             let (pause_us, least_us) = if self.fine() { (half_us, half_us) } else { (rtt_us / 8, rtt_us / 16) };
-            let train = self.meter.train(pause_us, least_us, rtt_us / 4);
+            let train = self.meter.train(pause_us, least_us, rtt_us / 4, self.path.mss_bytes.into());
             self.train = self.train.max(train.unwrap_or(0));
             let seen = train.max(self.meter.average(rtt_us)).unwrap_or(0);
             if seen > self.capacity {
@@ -517,7 +520,7 @@ impl Notify {
         if congested {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
-            self.window_bytes = self.model_bytes(self.capacity);
+            self.window_bytes = self.window_for(self.capacity);
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
@@ -787,8 +790,11 @@ impl Notify {
         let most = if self.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
         let slow = slower(rate, self.capacity);
         if self.window_bytes < most && slow {
-            self.window_bytes = (self.window_bytes + self.request()).min(most);
-            self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
+            // The rate is that of all of W.
+            if now_us - self.unfilled_us > self.rate_span_us() + self.trip_us() {
+                self.window_bytes = (self.window_bytes + self.request()).min(most);
+                self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
+            }
             return;
         }
         let unproven = much_slower(self.train, self.capacity);
@@ -928,12 +934,15 @@ impl Notify {
         let now_us = input.now_us;
         let best = self.request_for(self.capacity);
         let crowded = self.window_for(self.capacity) + self.request() > self.max_commands() * self.request();
+        // Two of them are more than a short queue holds.
+        let few = u64::from(best) < SMALL_REQUEST_BYTES
+            || self.shallow && carried(self.capacity, self.rtt_us()) < 4 * self.request();
         let request = if crowded {
             let twice = 1 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             best.max(twice).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
         } else if self.phase == Phase::Cruise
             && self.trial.is_none()
-            && (best < self.request_bytes / 4 || u64::from(best) < SMALL_REQUEST_BYTES && best < self.request_bytes)
+            && (best < self.request_bytes / 4 || best < self.request_bytes && few)
         {
             best
         } else {
@@ -1049,6 +1058,9 @@ impl Strategy for Notify {
                 if self.filled_bytes < self.window_bytes { self.refill_us() } else { self.return_us(input.now_us) }
             }
         };
+        if self.filled_bytes + self.request() <= self.window_bytes {
+            self.unfilled_us = input.now_us;
+        }
         self.fit_request(input);
         self.fit_read_ahead();
         self.last_tick_us = input.now_us;

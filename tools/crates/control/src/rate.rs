@@ -58,8 +58,8 @@ impl Meter {
     /// Data that crossed the bottleneck back to back arrives at the bottleneck's rate even while the window is too
     /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). What came first
     /// only starts the clock. The slower half counts: what a hole in TCP's sequence held back comes all at once, and shows
-    /// no rate.
-    pub fn train(&self, pause_us: u64, least_us: u64, longest_us: u64) -> Option<u64> {
+    /// no rate. Of all of it a packet of `packet_bytes` less does, since n packets may come within n - 1 gaps.
+    pub fn train(&self, pause_us: u64, least_us: u64, longest_us: u64, packet_bytes: u64) -> Option<u64> {
         let came = |i: usize| self.samples[i].1 > self.samples[i - 1].1;
         let mut arrivals = (1..self.samples.len()).rev().filter(|&i| came(i));
         let newest = arrivals.next()?;
@@ -79,7 +79,8 @@ impl Meter {
         let middle = self.samples.partition_point(|&(t, _)| 2 * t <= then_us + now_us) - 1;
         let (middle_us, middle_bytes) = self.samples[middle];
         let halves = [(middle_bytes - then_bytes, middle_us - then_us), (bytes - middle_bytes, now_us - middle_us)];
-        halves.into_iter().map(|(bytes, us)| per_second(bytes, us)).min()
+        let whole = ((bytes - then_bytes).saturating_sub(packet_bytes), now_us - then_us);
+        halves.into_iter().chain([whole]).map(|(bytes, us)| per_second(bytes, us)).min()
     }
 }
 
@@ -175,8 +176,21 @@ mod tests {
                 meter.push(trip * 100_000 + ms * 1_000 + 1, trip * 100_000 + ms * 10_000);
             }
         }
-        let train = meter.train(12_500, 6_250, 25_000).expect("a train");
+        let train = meter.train(12_500, 6_250, 25_000, 0).expect("a train");
         assert!((8_500_000..=10_000_000).contains(&train), "{train}");
+    }
+
+    #[test]
+    fn no_train_is_faster_than_the_path_whenever_one_looks() {
+        for look_us in [100, 130, 200, 350] {
+            let mut meter = Meter::default();
+            for us in (0..20_000).step_by(look_us) {
+                meter.push(us + 1, us * 10 / 1_200 * 1_200);
+                let train = meter.train(2_500, 1_250, 5_000, 1_200).unwrap_or(0);
+                assert!(train <= 10_000_000, "{train} at {us} us");
+            }
+            assert!(meter.train(2_500, 1_250, 5_000, 1_200).expect("a train") > 9_000_000);
+        }
     }
 
     #[test]
@@ -185,7 +199,7 @@ mod tests {
         for ms in 0..=20 {
             meter.push(ms * 1_000 + 1, ms * 10_000 + if ms > 15 { 100_000 } else { 0 });
         }
-        assert_eq!(meter.train(12_500, 6_250, 25_000), Some(10_000_000));
+        assert_eq!(meter.train(12_500, 6_250, 25_000, 0), Some(10_000_000));
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Path {
             ..Default::default()
         };
         let mut path = PathState {
-            mss_bytes: 1448,
+            mss_bytes: MSS as u32,
             snd_cwnd_pkts: 10,
             min_rtt_us: self.rtt_us as u32,
             srtt_us: self.rtt_us as u32,
@@ -186,7 +186,7 @@ impl Path {
                 set = law.tick(&Input {
                     now_us: now,
                     path: arrived_page,
-                    received: Some(Received { bytes: received as u64, out_of_order_pkts }),
+                    received: Some(Received { bytes: ((received / MSS).floor() * MSS) as u64, out_of_order_pkts }),
                     share: None,
                     disks: &[disk],
                 });
