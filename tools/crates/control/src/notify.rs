@@ -566,10 +566,11 @@ impl Notify {
             && !overflowed
             && !input.changing();
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
-        if self.filled_bytes > used {
+        let left = self.filled_bytes > used;
+        if left {
             self.left_us = Some(input.now_us);
         }
-        if !bunches && (self.filled_bytes > used || std::mem::take(&mut self.credit_bytes) > 0) {
+        if !bunches && (left || std::mem::take(&mut self.credit_bytes) > 0) {
             self.bucket_bytes = lump;
         }
         // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
@@ -934,15 +935,15 @@ impl Notify {
         let now_us = input.now_us;
         let best = self.request_for(self.capacity);
         let crowded = self.window_for(self.capacity) + self.request() > self.max_commands() * self.request();
-        // Two of them are more than a short queue holds.
-        let few = u64::from(best) < SMALL_REQUEST_BYTES
+        // Few of them fill the path, or two are more than a short queue holds.
+        let coarse = u64::from(best) < SMALL_REQUEST_BYTES
             || self.shallow && carried(self.capacity, self.rtt_us()) < 4 * self.request();
         let request = if crowded {
             let twice = 1 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             best.max(twice).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
         } else if self.phase == Phase::Cruise
             && self.trial.is_none()
-            && (best < self.request_bytes / 4 || best < self.request_bytes && few)
+            && (best < self.request_bytes / 4 || best < self.request_bytes && coarse)
         {
             best
         } else {
