@@ -64,6 +64,8 @@ const SPARE_COMMANDS: u32 = 2;
 /// Least time between two pages: a question takes the place of a read, which counts where W is a few requests.
 const START_PAGE_US: u64 = 10_000;
 const CRUISE_PAGE_US: u64 = 40_000;
+/// Questions that take the place of a read cost no more than one part in so many of W.
+const QUESTION_SHARE: u64 = 20;
 /// Finest look at the counters.
 const LOOK_US: u64 = 100;
 /// The same in Cruise while readers use all of W; and while they do, but have not for so long.
@@ -988,6 +990,10 @@ impl Notify {
         // short queue, that one more read would lose. Of several disks the shares are rounded up.
         let always = self.phase == Phase::Cruise && page_us == self.rtt_us();
         let question = u64::from(always && !self.shallow && reading == 1);
+        // Where it does, the fewer reads there are the rarer it is; but not where others are to be answered.
+        let rare = self.phase == Phase::Cruise && question == 0 && input.now_us >= self.rivals.until_us;
+        let apart_us = QUESTION_SHARE * self.trip_us() * self.request() / self.window_bytes.max(self.request()).max(1);
+        let page_us = if rare { page_us.max(apart_us) } else { page_us };
         Output {
             phase: self.phase.name(),
             limit: self.limit(input, rate),

@@ -45,6 +45,8 @@ struct Run {
     /// Which limit binds in the end, and how many commands there may be beyond the window's.
     limit: &'static str,
     spare_commands: u64,
+    /// The part of the window's places that questions have taken in the last half.
+    questions_share: f64,
     /// In the round trip behind a hole, in bytes.
     asked_after_hole: f64,
 }
@@ -196,7 +198,12 @@ impl Path {
                 set.depths[0] = (f64::from(set.depths[0]) * (before / request).min(1.0)).ceil() as u32;
             }
             if page.is_none() && now >= next_page && name.needs_pages() {
-                page = Some((now + self.rtt_us + (queue / self.rate * 1e6) as u64, now));
+                let trip_us = self.rtt_us + (queue / self.rate * 1e6) as u64;
+                page = Some((now + trip_us, now));
+                if last_half {
+                    let places = (set.window_bytes as f64 / request).max(1.0);
+                    out.questions_share += trip_us as f64 / (seconds / 2.0 * 1e6) / places;
+                }
                 next_page = now + set.page_us;
             }
         }
@@ -282,6 +289,17 @@ fn a_question_takes_the_place_of_no_read() {
     for (rtt_us, spare_commands) in [(20_000, 0), (50_000, 1)] {
         let path = Path::new(12.5e6, rtt_us, 1.0);
         assert_eq!(path.run(StrategyName::Notify, 5.0).spare_commands, spare_commands, "{path}");
+    }
+}
+
+/// Where the path holds few requests, a question that takes the place of one is rare.
+#[test]
+fn questions_take_a_twentieth_of_the_window_at_most() {
+    for (rate, rtt_us) in [(3.75e6, 25_000), (7.5e6, 6_000), (2.5e6, 20_000)] {
+        let path = Path::new(rate, rtt_us, 1.0);
+        let share = path.run(StrategyName::Notify, 10.0).questions_share;
+        println!("{path}: {share:.3}");
+        assert!(share < 0.055, "{path}: {share:.3}");
     }
 }
 
