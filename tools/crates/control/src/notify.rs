@@ -982,25 +982,34 @@ impl Notify {
         }
     }
 
+    /// From one question for the page to the next; `spare`: there is a command for it beyond those of the reads.
+    fn page_us(&self, now_us: u64, spare: bool) -> u64 {
+        if self.phase != Phase::Cruise {
+            return self.rtt_us().max(START_PAGE_US);
+        }
+        let least_us = self.rtt_us().max(CRUISE_PAGE_US);
+        // Others are to be answered, whatever that costs.
+        if spare || now_us < self.rivals.until_us {
+            return least_us;
+        }
+        let request = self.request().max(1);
+        least_us.max(QUESTION_SHARE * self.trip_us() * request / self.window_bytes.max(request))
+    }
+
     fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
         let (reading, rate) = (sharing(input.disks), self.rate());
         let in_use = self.readers.asked_bytes(input.disks) >= self.window_bytes / 2;
-        let page_us = self.rtt_us().max(if self.phase == Phase::Cruise { CRUISE_PAGE_US } else { START_PAGE_US });
-        // Where one is always on its way, a question does not take the place of a read; but where a loss has shown a
+        // Where a question is always on its way, it does not take the place of a read; but where a loss has shown a
         // short queue, that one more read would lose. Of several disks the shares are rounded up.
-        let always = self.phase == Phase::Cruise && page_us == self.rtt_us();
-        let question = u64::from(always && !self.shallow && reading == 1);
-        // Where it does, the fewer reads there are the rarer it is; but not where others are to be answered.
-        let rare = self.phase == Phase::Cruise && question == 0 && input.now_us >= self.rivals.until_us;
-        let apart_us = QUESTION_SHARE * self.trip_us() * self.request() / self.window_bytes.max(self.request()).max(1);
-        let page_us = if rare { page_us.max(apart_us) } else { page_us };
+        let always = self.phase == Phase::Cruise && self.rtt_us() >= CRUISE_PAGE_US;
+        let spare = always && !self.shallow && reading == 1;
         Output {
             phase: self.phase.name(),
             limit: self.limit(input, rate),
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
             depths: self.readers.depths(
-                |bytes| if self.paused { 1 } else { self.filled_bytes / bytes + question },
+                |bytes| if self.paused { 1 } else { self.filled_bytes / bytes + u64::from(spare) },
                 self.request(),
                 self.max_commands(),
                 input.disks,
@@ -1009,7 +1018,7 @@ impl Notify {
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
             rate: rate.filter(|_| in_use),
             next_us,
-            page_us,
+            page_us: self.page_us(input.now_us, spare),
             reason: self.reason.clone(),
         }
     }

@@ -78,9 +78,12 @@ impl Meter {
         }
         let middle = self.samples.partition_point(|&(t, _)| 2 * t <= then_us + now_us) - 1;
         let (middle_us, middle_bytes) = self.samples[middle];
-        let halves = [(middle_bytes - then_bytes, middle_us - then_us), (bytes - middle_bytes, now_us - middle_us)];
-        let whole = ((bytes - then_bytes).saturating_sub(packet_bytes), now_us - then_us);
-        halves.into_iter().chain([whole]).map(|(bytes, us)| per_second(bytes, us)).min()
+        let parts = [
+            (middle_bytes - then_bytes, middle_us - then_us),
+            (bytes - middle_bytes, now_us - middle_us),
+            ((bytes - then_bytes).saturating_sub(packet_bytes), now_us - then_us),
+        ];
+        parts.into_iter().map(|(bytes, us)| per_second(bytes, us)).min()
     }
 }
 
