@@ -36,14 +36,16 @@ def rate_window_s(rtt_s: float) -> float:
     return max(RATE_WINDOW_S, RATE_WINDOW_RTT * rtt_s)
 
 
-def time_to_90_s(t_s: list[float], read_bytes: list[int], steady_bytes_per_s: float, rtt_s: float) -> float | None:
+def time_to_90_s(
+    t_s: list[float], read_bytes: list[int], steady_bytes_per_s: float, rtt_s: float, first_read_s: float
+) -> float | None:
     """The middle of the first window that ran at 90 % of the steady rate: never early, at most 0.4 windows late."""
     window_s = rate_window_s(rtt_s)
     for now_s in t_s:
-        if now_s < window_s:
+        if now_s < first_read_s + window_s:
             continue
         if rate_bytes_per_s(t_s, read_bytes, now_s - window_s, now_s) >= 0.9 * steady_bytes_per_s:
-            return round(now_s - window_s / 2, 3)
+            return round(now_s - window_s / 2 - first_read_s, 3)
     return None
 
 
@@ -222,7 +224,7 @@ def _connection_series(samples: list[dict], start_us: int) -> dict[str, list]:
 def build(plan: dict, guest: dict, images: Images, packages: dict[str, str], wall_s: float) -> dict[str, Any]:
     """The run's record."""
     measured = guest["measured"]
-    t_s, start_us = measured["t_s"], measured["start_us"]
+    t_s, start_us, first_read_s = (measured[key] for key in ("t_s", "start_us", "first_read_s"))
     read_bytes = [sum(disks) for disks in measured["read_bytes"]]
     direction = "write" if plan["scenario"]["workload"]["kind"] == "verify" else "read"
     fio = _fio(measured["fio"]["jobs"], measured["readers"], direction)
@@ -248,7 +250,8 @@ def build(plan: dict, guest: dict, images: Images, packages: dict[str, str], wal
         "effective": guest["effective"] | {"nic_qdisc": plan["nic_qdisc"], "iscsid": plan["iscsid"]},
         "throughput_bytes_per_s": fio["bytes_per_s"],
         "throughput_last_half_bytes_per_s": round(steady),
-        "time_to_90_s": time_to_90_s(t_s, read_bytes, steady, plan["scenario"]["net"]["rtt_ms"] / 1000),
+        "first_read_s": first_read_s,
+        "time_to_90_s": time_to_90_s(t_s, read_bytes, steady, plan["scenario"]["net"]["rtt_ms"] / 1000, first_read_s),
         "sent_bytes": grown("bytes_sent"),
         "retransmitted_bytes": grown("bytes_retrans"),
         "retransmitted_pkts": guest["mib"].get("TcpRetransSegs", 0),

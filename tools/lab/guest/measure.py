@@ -52,8 +52,16 @@ def fio_command(workload: dict, reading: list[dict]) -> list[str]:
     return command
 
 
-def _read_bytes(reading: list[dict]) -> list[int]:
-    return [512 * int(Path("/sys/block", reader["disk"], "stat").read_text().split()[2]) for reader in reading]
+def _stat(reading: list[dict]) -> list[list[str]]:
+    return [Path("/sys/block", reader["disk"], "stat").read_text().split() for reader in reading]
+
+
+def _read_bytes(stat: list[list[str]]) -> list[int]:
+    return [512 * int(disk[2]) for disk in stat]
+
+
+def _in_flight(stat: list[list[str]]) -> bool:
+    return any(int(disk[8]) for disk in stat)
 
 
 def read(scenario: dict, sessions: list[list[str]], change: Callable[[dict], None], flows: list[Receiver]) -> dict:
@@ -62,14 +70,19 @@ def read(scenario: dict, sessions: list[list[str]], change: Callable[[dict], Non
     workload, period_s = scenario["workload"], scenario["sample_ms"] / 1000
     changes = list(scenario["net"]["changes"])
     times_s, read_bytes, flow_bytes, told_s = [], [], [], 0.0
-    base, start = _read_bytes(reading), time.monotonic()
+    first_read_s, begun = 0.0, False
+    base, start = _read_bytes(_stat(reading)), time.monotonic()
     with open("/run/fio.json", "w") as output, open("/host/fio.err", "w") as errors:
         fio = subprocess.Popen(fio_command(workload, reading), stdout=output, stderr=errors)
         sample = 0
         while fio.poll() is None:
             now_s = time.monotonic() - start
             times_s.append(round(now_s, 3))
-            read_bytes.append([now - then for now, then in zip(_read_bytes(reading), base, strict=True)])
+            stat = _stat(reading)
+            read_bytes.append([now - then for now, then in zip(_read_bytes(stat), base, strict=True)])
+            begun = begun or any(read_bytes[-1]) or _in_flight(stat)
+            # fio takes its time to begin.
+            first_read_s = first_read_s if begun else times_s[-1]
             flow_bytes.append([flow.received_bytes for flow in flows])
             while changes and changes[0]["at_s"] <= now_s:
                 change(changes.pop(0))
@@ -88,6 +101,7 @@ def read(scenario: dict, sessions: list[list[str]], change: Callable[[dict], Non
         "read_bytes": read_bytes,
         "flow_bytes": flow_bytes,
         "start_us": round(start * 1e6),
+        "first_read_s": first_read_s,
         "fio": json.loads(text),
     }
 

@@ -152,6 +152,12 @@ def test_the_start_finds_a_long_path_though_tcp_sends_evenly(results):
     assert results["long"]["throughput_last_half_bytes_per_s"] > 60e6  # 40e6 with requests that are asked for evenly
 
 
+def test_time_counts_from_the_first_read(results):
+    long = results["long"]
+    told_s = next(line["t_s"] for line in long["series"]["settings"] if line["phase"] == "start")
+    assert 0 < long["first_read_s"] <= told_s <= long["first_read_s"] + long["scenario"]["sample_ms"] / 1000 + 0.01
+
+
 @pytest.mark.parametrize("search", SEARCHES)
 def test_a_search_needs_no_feedback(results, search):
     found, stock = results[f"far {search}"], results["far stock"]

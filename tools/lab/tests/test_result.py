@@ -18,11 +18,13 @@ def test_rate_interpolates_between_samples():
 
 @pytest.mark.parametrize(("rtt_s", "window_s"), [(0.02, 0.5), (0.5, 2)])
 def test_time_to_90_is_never_early_and_less_than_half_a_window_late(rtt_s, window_s):
-    assert 2 <= time_to_90_s(T_S, ramp(T_S), 100, rtt_s) <= 2 + 0.4 * window_s + 0.1
+    for first_read_s in (0.0, 0.3):
+        after_s = time_to_90_s(T_S, ramp(T_S), 100, rtt_s, first_read_s) + first_read_s
+        assert 2 <= after_s <= 2 + 0.4 * window_s + 0.1
 
 
 def test_time_to_90_may_never_come():
-    assert time_to_90_s(T_S, ramp(T_S), 200, 0.02) is None
+    assert time_to_90_s(T_S, ramp(T_S), 200, 0.02, 0) is None
 
 
 def record(rtt_ms, **connection):
