@@ -378,6 +378,7 @@ fn path_state(asked_us: u64, command_window: u16, connection: &Connection) -> Pa
         command_window: command_window.into(),
         mss_bytes: figures.mss_bytes,
         snd_cwnd_pkts: figures.snd_cwnd_pkts,
+        ssthresh_pkts: figures.ssthresh_pkts,
         prior_cwnd_pkts: figures.prior_cwnd_pkts,
         srtt_us: figures.srtt_us,
         min_rtt_us: figures.min_rtt_us,
@@ -387,6 +388,7 @@ fn path_state(asked_us: u64, command_window: u16, connection: &Connection) -> Pa
         loss: figures.loss.count,
         sndbuf_bytes: figures.sndbuf_bytes,
         notsent_bytes: figures.notsent_bytes,
+        bytes_acked: figures.bytes_acked,
         cwr_tlp: figures.cwr_tlp_count,
     }
 }

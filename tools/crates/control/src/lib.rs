@@ -28,6 +28,7 @@ pub struct PathState {
     pub command_window: u32,
     pub mss_bytes: u32,
     pub snd_cwnd_pkts: u32,
+    pub ssthresh_pkts: u32,
     pub prior_cwnd_pkts: u32,
     pub srtt_us: u32,
     pub min_rtt_us: u32,
@@ -38,6 +39,8 @@ pub struct PathState {
     pub loss: u32,
     pub sndbuf_bytes: u32,
     pub notsent_bytes: u32,
+    /// Since the connection was made.
+    pub bytes_acked: u64,
 }
 
 /// One disk (LUN) of the session, from its block statistics and queue limits.

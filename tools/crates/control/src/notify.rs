@@ -72,9 +72,18 @@ const LOOK_US: u64 = 100;
 const FULL_LOOK_US: u64 = 10_000;
 const RETURN_LOOK_US: u64 = 500;
 const RETURN_US: u64 = 2_000_000;
-/// The start asks for requests in bunches, each for that part of a round trip, where so many requests fill the path.
-const BUNCHES: u64 = 20;
+/// The start asks for requests in bunches, at most so many in a round trip, of at least so many requests, where so many fill
+/// the path; far away from fewer on.
+const BUNCHES: u64 = 10;
+const BUNCH_REQUESTS: u64 = 2;
 const BUNCHES_FROM: u64 = 24;
+const FAR_BUNCHES_FROM: u64 = 8;
+/// From this round-trip time on the start keeps up with TCP's slow start. Nearer, as many bytes come in less time than looks
+/// and TCP's own bursts tell apart: on short queues that lost more than it won.
+const FAR_US: u64 = 55_000;
+/// Requests that it asks for beyond cwnd before there are bunches: one is the page's question, one has come in part, and one
+/// is on its way to the target.
+const AHEAD_REQUESTS: u64 = 3;
 /// Round trips for which it looks more finely, and fills W with care, after they have shown something.
 const FINE_TRIPS: u64 = 5;
 /// Round-trip time before any is known.
@@ -249,6 +258,8 @@ pub struct Notify {
     /// When a full pipe, for a hole, last let nothing through.
     blocked_us: Option<u64>,
     out_of_order_pkts: u32,
+    /// What the connection has received since it was made, where that is known.
+    received_bytes: Option<u64>,
     request_changed_us: u64,
     window_changed_us: u64,
     last_tick_us: u64,
@@ -299,6 +310,7 @@ impl Notify {
             hole_us: None,
             blocked_us: None,
             out_of_order_pkts: 0,
+            received_bytes: None,
             request_changed_us: 0,
             window_changed_us: 0,
             reason: String::new(),
@@ -399,9 +411,20 @@ impl Notify {
     /// requests, each packet counts, and looks are fine enough.
     fn grows(&self, input: &Input<'_>) -> bool {
         self.capacity / 9 > self.capacity_before() / 8
-            && carried(self.capacity, self.rtt_us()) >= BUNCHES_FROM * self.request()
-            && self.rtt_us() / BUNCHES >= 3 * LOOK_US
+            && carried(self.capacity, self.rtt_us()) >= self.bunches_from()
+            && self.rtt_us() / BUNCHES >= 6 * LOOK_US
             && input.received.is_some()
+    }
+
+    /// A path that carries so many bytes in a round trip is asked in bunches.
+    fn bunches_from(&self) -> u64 {
+        self.request() * if self.far() { FAR_BUNCHES_FROM } else { BUNCHES_FROM }
+    }
+
+    /// From one bunch of requests to the next.
+    fn bunch_us(&self) -> u64 {
+        let requests = carried(self.capacity, self.rtt_us()) / self.request().max(1);
+        self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, BUNCHES)
     }
 
     /// The same while F follows readers that come and go: as often as a request may be let through.
@@ -476,8 +499,8 @@ impl Notify {
         // What a hole in TCP's sequence held back comes all at once, and shows no rate.
         if self.hole_us.is_none_or(|hole_us| input.now_us - hole_us > REPAIR_TRIPS * self.trip_us()) {
             let rtt_us = self.rtt_us();
-            let half_us = rtt_us / (2 * BUNCHES);
-            let (pause_us, least_us) = if self.fine() { (half_us, half_us) } else { (rtt_us / 8, rtt_us / 16) };
+            let part_us = self.bunch_us() / 4;
+            let (pause_us, least_us) = if self.fine() { (part_us, part_us) } else { (rtt_us / 8, rtt_us / 16) };
             let train = self.meter.train(pause_us, least_us, rtt_us / 4, self.path.mss_bytes.into());
             self.train = self.train.max(train.unwrap_or(0));
             let seen = train.max(self.meter.average(rtt_us)).unwrap_or(0);
@@ -578,6 +601,11 @@ impl Notify {
         // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
         let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
         let window_bytes = if careful { self.window_bytes / 8 * 7 } else { self.window_bytes };
+        // What waits for cwnd leaves at twice the rate of the acknowledgements.
+        let ahead = if self.fine() { 0 } else { AHEAD_REQUESTS * lump };
+        let slow_start_bytes = self.slow_start_bytes().filter(|_| self.phase == Phase::Start && self.far());
+        let most = slow_start_bytes.map_or(u64::MAX, |b| b.saturating_add(self.late_bytes() + ahead).max(FIRST_BYTES));
+        let window_bytes = window_bytes.min(most);
         self.filled_bytes = self.filled_bytes.min(used).min(window_bytes);
         // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst.
         // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
@@ -597,7 +625,7 @@ impl Notify {
             return;
         }
         if bunches {
-            self.bunch(input.now_us, asked);
+            self.bunch(input.now_us, asked, window_bytes);
             return;
         }
         // A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
@@ -607,7 +635,11 @@ impl Notify {
         let fill = if self.blocked(input.now_us, REPAIR_TRIPS) {
             rate / 4 * 3
         } else if self.fine() && !overflowed {
-            self.pace()
+            if self.far() { rate + rate / 64 } else { self.pace() }
+        } else if let Some(bytes) = slow_start_bytes.filter(|_| self.doubles()) {
+            // What arrives, or arrived before readers paused: in slow start half of cwnd.
+            let arriving = self.meter.average(self.rtt_us()).unwrap_or(0).max(per_second(bytes / 2, self.rtt_us()));
+            (rate / 2 * 3).min(arriving / 4 * 7)
         } else if self.doubles() {
             rate / 2 * 3
         } else {
@@ -615,6 +647,10 @@ impl Notify {
         };
         let allowed = carried(fill, input.now_us - self.last_tick_us);
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
+        if self.doubles() && !self.fine() && !overflowed && slow_start_bytes.is_some_and(|b| b < self.bunches_from()) {
+            // Slow start is not to wait for requests while they are few, nor for the question's place.
+            self.filled_bytes = most.min(used).min(window_bytes).max(self.filled_bytes);
+        }
         let pending = self.bucket_bytes.saturating_sub(lump);
         if pending >= lump || self.filled_bytes + lump > window_bytes {
             self.filled_bytes = (self.filled_bytes + pending).min(window_bytes);
@@ -622,24 +658,34 @@ impl Notify {
         }
     }
 
-    /// Lets requests through at 3/2 C, and then for as long none: asked for evenly at C they come evenly at C, whatever the
-    /// path carries.
-    fn bunch(&mut self, now_us: u64, asked: u64) {
-        let bunch_us = self.rtt_us() / BUNCHES;
+    /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
+    /// the path carries. On average it is less, so that what that makes of a queue empties.
+    fn bunch(&mut self, now_us: u64, asked: u64, window_bytes: u64) {
+        let every_us = self.bunch_us();
+        let (rate, average) = if self.far() {
+            (2 * self.capacity, self.capacity / 16 * 15)
+        } else {
+            (self.capacity / 2 * 3, self.pace())
+        };
         let elapsed_us = now_us - self.last_tick_us;
-        let most = carried(self.capacity, self.rtt_us()) / 6;
+        let most = carried(self.capacity, every_us) / 3 * 5;
         let left =
             |bytes: u64, rate| (bytes + carried(rate, elapsed_us)).saturating_sub(self.ages.new_bytes()).min(most);
-        self.credit_bytes = left(self.credit_bytes, self.pace());
-        self.paused = now_us % (2 * bunch_us) >= bunch_us;
+        self.credit_bytes = left(self.credit_bytes, average);
+        self.paused = now_us % every_us >= every_us / 2;
         let more = if self.paused {
             self.bucket_bytes = self.request();
             0
         } else {
-            self.bucket_bytes = left(self.bucket_bytes, self.capacity / 2 * 3);
+            self.bucket_bytes = left(self.bucket_bytes, rate);
             self.bucket_bytes.min(self.credit_bytes)
         };
-        self.filled_bytes = (asked + more).min(self.window_bytes);
+        self.filled_bytes = (asked + more).min(window_bytes);
+    }
+
+    /// The start keeps up with slow start: each round trip counts, and so does each packet.
+    fn far(&self) -> bool {
+        self.rtt_us() >= FAR_US && self.received_bytes.is_some()
     }
 
     /// What the start asks for on average: C, but no more than twice what arrives, as TCP's slow start, and half as much
@@ -673,7 +719,7 @@ impl Notify {
             self.window_bytes.max(self.window_for(if doubles { 2 * self.capacity } else { self.capacity }));
         // The reader comes for the next one a little late.
         let fit = window_bytes + window_bytes / 8;
-        if fit > self.read_ahead_bytes / 8 * 9 || fit < self.read_ahead_bytes / 8 * 7 && !doubles {
+        if fit > self.read_ahead_bytes / 8 * 9 || fit < self.read_ahead_bytes / 8 * 7 && (!doubles || self.far()) {
             self.read_ahead_bytes = fit;
         }
     }
@@ -919,6 +965,15 @@ impl Notify {
         u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes)
     }
 
+    /// cwnd when what is asked for now gets to the target, if TCP is in slow start: each byte that has arrived since the page
+    /// was made lets one more through.
+    fn slow_start_bytes(&self) -> Option<u64> {
+        let ssthresh_bytes = u64::from(self.path.ssthresh_pkts) * u64::from(self.path.mss_bytes);
+        let acked = self.received_bytes?.saturating_sub(self.path.bytes_acked);
+        let bytes = self.path_cwnd_bytes().saturating_add(acked);
+        (bytes < ssthresh_bytes).then_some(bytes)
+    }
+
     /// The readers want more than the window lets through, and TCP lets the window through.
     fn asked_in_full(&self, input: &Input<'_>) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
@@ -1057,6 +1112,7 @@ impl Strategy for Notify {
         let read_bytes = input.read_bytes();
         self.meter.push(input.now_us, input.received.map_or(read_bytes, |received| received.bytes));
         self.ages.push(input.now_us, self.readers.asked_bytes(input.disks), read_bytes);
+        self.received_bytes = input.received.map(|received| received.bytes);
         let out_of_order_pkts = input.out_of_order_pkts();
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
             (self.hole, self.hole_us) = (true, Some(input.now_us));

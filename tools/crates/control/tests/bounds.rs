@@ -2,7 +2,7 @@
 //! Whatever the target says and whenever it says it, what comes out stays within the configured limits.
 #![allow(clippy::expect_used)]
 
-use cwnd_control::{DiskState, Input, Limits, Output, PathState, StrategyName, strategy};
+use cwnd_control::{DiskState, Input, Limits, Output, PathState, Received, StrategyName, strategy};
 use proptest::prelude::*;
 
 /// As the configuration file allows them.
@@ -35,8 +35,16 @@ fn any_number() -> impl Strategy<Value = u32> {
     (any::<u32>(), 0..32u32).prop_map(|(number, shift)| number >> shift)
 }
 
+fn any_bytes() -> impl Strategy<Value = u64> {
+    (any::<u64>(), 0..64u32).prop_map(|(number, shift)| number >> shift)
+}
+
+fn any_received() -> impl Strategy<Value = Received> {
+    (any_bytes(), any_number()).prop_map(|(bytes, out_of_order_pkts)| Received { bytes, out_of_order_pkts })
+}
+
 fn any_path() -> impl Strategy<Value = PathState> {
-    prop::array::uniform14(any_number()).prop_map(|w| PathState {
+    (prop::array::uniform15(any_number()), any_bytes()).prop_map(|(w, bytes_acked)| PathState {
         command_window: w[0],
         mss_bytes: w[1],
         snd_cwnd_pkts: w[2],
@@ -51,6 +59,8 @@ fn any_path() -> impl Strategy<Value = PathState> {
         notsent_bytes: w[11],
         cwr_tlp: w[12],
         asked_us: w[13].into(),
+        ssthresh_pkts: w[14],
+        bytes_acked,
     })
 }
 
@@ -75,13 +85,13 @@ proptest! {
     fn every_output_is_within_the_limits(
         name in prop::sample::select(&StrategyName::ALL[1..]),
         limits in any_limits(),
-        steps in prop::collection::vec((any_number(), prop::option::weighted(0.8, any_path()), prop::option::of(any_number()), prop::collection::vec(any_disk(), 1..4), prop::bool::weighted(0.1)), 1..60),
+        steps in prop::collection::vec((any_number(), prop::option::weighted(0.8, any_path()), prop::option::of(any_received()), prop::option::of(any_number()), prop::collection::vec(any_disk(), 1..4), prop::bool::weighted(0.1)), 1..60),
     ) {
         let mut law = strategy(name.1, limits).expect("all but the first, off");
         let mut now_us = 0;
-        for (wait_us, path, share, disks, rest) in steps {
+        for (wait_us, path, received, share, disks, rest) in steps {
             now_us += 1 + u64::from(wait_us);
-            let input = Input { now_us, path, received: None, share: share.map(u64::from), disks: &disks };
+            let input = Input { now_us, path, received, share: share.map(u64::from), disks: &disks };
             let out = if rest { law.rest(&input) } else { law.tick(&input) };
             within(&limits, &out, &disks)?;
             prop_assert!(out.next_us > now_us);

@@ -81,6 +81,7 @@ impl Path {
         let mut path = PathState {
             mss_bytes: MSS as u32,
             snd_cwnd_pkts: 10,
+            ssthresh_pkts: u32::MAX,
             min_rtt_us: self.rtt_us as u32,
             srtt_us: self.rtt_us as u32,
             command_window: 512, // as configs/ have it
@@ -91,13 +92,14 @@ impl Path {
         let mut set: Output =
             law.rest(&Input { now_us: 0, path: Some(path), received: None, share: None, disks: &[disk] });
         let (mut request, mut next_tick, mut next_page) = (f64::from(set.request_bytes), 1_000, 1_000);
-        // When it comes, and when it was asked for.
-        let mut page: Option<(u64, u64)> = None;
+        // When it was asked for; and what the target answered, behind how much data.
+        let mut page: Option<(u64, Option<(PathState, f64)>)> = None;
 
         let (mut cwnd, mut in_flight, mut backlog, mut queue) = (10.0 * MSS, 0.0, 0.0, 0.0);
         let (mut slow_start, mut cut_due, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, u64::MAX, 0, 0, 0.0);
         let (mut asked, mut received, mut waiting_for_disk) = (0.0, 0.0, 0.0f64);
         let mut wanted = self.read_bytes;
+        let (mut all_read, mut all_acked) = (0.0, 0.0);
         let (mut held_back, mut out_of_order_pkts) = (0.0, 0);
         let mut asks: VecDeque<f64> = vec![0.0; half_steps + (self.disk_us / STEP_US) as usize].into();
         let mut data: VecDeque<f64> = vec![0.0; half_steps].into();
@@ -123,6 +125,7 @@ impl Path {
             let read = waiting_for_disk.min(self.disk_rate * STEP_US as f64 / 1e6);
             waiting_for_disk -= read;
             backlog += read;
+            all_read += read;
             // The sender paces as Linux does (net.ipv4.tcp_pacing_ss_ratio, tcp_pacing_ca_ratio); its link is ten times
             // the bottleneck.
             let pacing = if slow_start { 2.0 } else { 1.2 } * cwnd / f64::from(path.srtt_us) * STEP_US as f64;
@@ -171,16 +174,25 @@ impl Path {
                 cwnd = cwnd.max(((lost_at_pkts + 0.4 * since_s.powi(3)) * MSS).min(1.5 * in_flight));
             }
             in_flight -= acked;
+            all_acked += acked;
 
             disk.request_bytes = request as u32;
             disk.read_bytes = ((received / request).floor() * request) as u64;
             disk.read_ios = (received / request) as u64;
             disk.in_flight = ((asked - received) / request).ceil() as u32;
             path.snd_cwnd_pkts = (cwnd / MSS) as u32;
+            path.ssthresh_pkts = if slow_start { u32::MAX } else { (lost_at_pkts * 0.7) as u32 };
+            path.bytes_acked = all_acked as u64;
             path.srtt_us = self.rtt_us as u32 + (queue / self.rate * 1e6) as u32;
             path.notsent_bytes = backlog as u32;
 
-            let arrived_page = page.filter(|&(due, _)| now >= due).map(|(_, asked_us)| PathState { asked_us, ..path });
+            if let Some((asked_us, answer @ None)) = &mut page {
+                *answer = (now >= *asked_us + self.rtt_us / 2)
+                    .then_some((PathState { asked_us: *asked_us, ..path }, all_read));
+            }
+            let arrived_page = page
+                .and_then(|(asked_us, answer)| answer.filter(|_| now >= asked_us + self.rtt_us))
+                .and_then(|(answer, behind)| (received + 1.0 >= behind).then_some(answer));
             if arrived_page.is_some() {
                 page = None;
             }
@@ -199,7 +211,7 @@ impl Path {
             }
             if page.is_none() && now >= next_page && name.needs_pages() {
                 let trip_us = self.rtt_us + (queue / self.rate * 1e6) as u64;
-                page = Some((now + trip_us, now));
+                page = Some((now, None));
                 if last_half {
                     let places = (set.window_bytes as f64 / request).max(1.0);
                     out.questions_share += trip_us as f64 / (seconds / 2.0 * 1e6) / places;
@@ -289,6 +301,17 @@ fn a_question_takes_the_place_of_no_read() {
     for (rtt_us, spare_commands) in [(20_000, 0), (50_000, 1)] {
         let path = Path::new(12.5e6, rtt_us, 1.0);
         assert_eq!(path.run(StrategyName::Notify, 5.0).spare_commands, spare_commands, "{path}");
+    }
+}
+
+/// Each round trip counts far away, and slow start needs eleven of them there (1 Gbit/s, RTT 200 ms).
+#[test]
+fn far_away_the_start_keeps_up_with_slow_start() {
+    for (rtt_us, least) in [(200_000, 0.5), (100_000, 0.77)] {
+        let path = Path::new(125e6, rtt_us, 0.25);
+        let run = path.run(StrategyName::Notify, 5.0);
+        println!("{path}: {:.3}, lost {:.0} kB", run.share(path), run.lost / 1e3);
+        assert!(run.share(path) > least && run.lost == 0.0, "{path}: {:.3}", run.share(path));
     }
 }
 
