@@ -409,22 +409,11 @@ impl Notify {
 
     /// C has grown by an eighth in one and a half round trips, and bunches of requests can show more: there are enough
     /// requests, each packet counts, and looks are fine enough.
-    fn grows(&self, input: &Input<'_>) -> bool {
+    fn grows(&self) -> bool {
         self.capacity / 9 > self.capacity_before() / 8
             && carried(self.capacity, self.rtt_us()) >= self.bunches_from()
             && self.rtt_us() / BUNCHES >= 6 * LOOK_US
-            && input.received.is_some()
-    }
-
-    /// A path that carries so many bytes in a round trip is asked in bunches.
-    fn bunches_from(&self) -> u64 {
-        self.request() * if self.far() { FAR_BUNCHES_FROM } else { BUNCHES_FROM }
-    }
-
-    /// From one bunch of requests to the next.
-    fn bunch_us(&self) -> u64 {
-        let requests = carried(self.capacity, self.rtt_us()) / self.request().max(1);
-        self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, BUNCHES)
+            && self.received_bytes.is_some()
     }
 
     /// The same while F follows readers that come and go: as often as a request may be let through.
@@ -513,7 +502,7 @@ impl Notify {
         while self.found.front().is_some_and(|&(t, _)| input.now_us - t > span_us) {
             self.found.pop_front();
         }
-        if self.grows(input) {
+        if self.grows() {
             self.grown_us = Some(input.now_us);
         }
         let goal = self.window_for(self.capacity);
@@ -603,7 +592,7 @@ impl Notify {
         let window_bytes = if careful { self.window_bytes / 8 * 7 } else { self.window_bytes };
         // What waits for cwnd leaves at twice the rate of the acknowledgements.
         let ahead = if self.fine() { 0 } else { AHEAD_REQUESTS * lump };
-        let slow_start_bytes = self.slow_start_bytes().filter(|_| self.phase == Phase::Start && self.far());
+        let slow_start_bytes = self.slow_start_bytes();
         let most = slow_start_bytes.map_or(u64::MAX, |b| b.saturating_add(self.late_bytes() + ahead).max(FIRST_BYTES));
         let window_bytes = window_bytes.min(most);
         self.filled_bytes = self.filled_bytes.min(used).min(window_bytes);
@@ -649,7 +638,7 @@ impl Notify {
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
         if self.doubles() && !self.fine() && !overflowed && slow_start_bytes.is_some_and(|b| b < self.bunches_from()) {
             // Slow start is not to wait for requests while they are few, nor for the question's place.
-            self.filled_bytes = most.min(used).min(window_bytes).max(self.filled_bytes);
+            self.filled_bytes = used.min(window_bytes);
         }
         let pending = self.bucket_bytes.saturating_sub(lump);
         if pending >= lump || self.filled_bytes + lump > window_bytes {
@@ -681,6 +670,17 @@ impl Notify {
             self.bucket_bytes.min(self.credit_bytes)
         };
         self.filled_bytes = (asked + more).min(window_bytes);
+    }
+
+    /// A path that carries so many bytes in a round trip is asked in bunches.
+    fn bunches_from(&self) -> u64 {
+        self.request() * if self.far() { FAR_BUNCHES_FROM } else { BUNCHES_FROM }
+    }
+
+    /// From one bunch of requests to the next.
+    fn bunch_us(&self) -> u64 {
+        let requests = carried(self.capacity, self.rtt_us()) / self.request().max(1);
+        self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, BUNCHES)
     }
 
     /// The start keeps up with slow start: each round trip counts, and so does each packet.
@@ -965,9 +965,12 @@ impl Notify {
         u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes)
     }
 
-    /// cwnd when what is asked for now gets to the target, if TCP is in slow start: each byte that has arrived since the page
-    /// was made lets one more through.
+    /// S: cwnd when what is asked for now gets to the target, if TCP is in slow start, which a far start keeps up with: each
+    /// byte that has arrived since the page was made lets one more through.
     fn slow_start_bytes(&self) -> Option<u64> {
+        if self.phase != Phase::Start || !self.far() {
+            return None;
+        }
         let ssthresh_bytes = u64::from(self.path.ssthresh_pkts) * u64::from(self.path.mss_bytes);
         let acked = self.received_bytes?.saturating_sub(self.path.bytes_acked);
         let bytes = self.path_cwnd_bytes().saturating_add(acked);
