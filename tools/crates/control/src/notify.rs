@@ -56,6 +56,8 @@ const THRESHOLD_TRIPS: u64 = 50;
 /// To lose, to tell of it by duplicate acknowledgements, and to ask; which is not done all the time.
 const BLAME_TRIPS: u64 = 3;
 const MAX_THRESHOLD_US: u64 = 10_000_000;
+/// Other flows that fill the queue lose something at least so often, and so does this one.
+const LOST_US: u64 = 5_000_000;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
 /// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of the commands for the page.
@@ -222,6 +224,8 @@ pub struct Notify {
     capacity: u64,
     /// What the latest start's trains have shown of it.
     proven: u64,
+    /// The most of it that has arrived since this read began.
+    reached: u64,
     /// (time in us, C) of the start's latest one and a half round trips.
     found: VecDeque<(u64, u64)>,
     /// Of all disks that read: what the readers ask for ahead.
@@ -231,8 +235,9 @@ pub struct Notify {
     last_queue_us: u64,
     /// The latest change of W, to be undone if it does not bring what it should.
     trial: Option<(Aim, Before)>,
-    /// Others fill the queue: W is TCP's cwnd.
+    /// Others fill the queue: W is TCP's cwnd, or for half of the path, if they have taken what had arrived before.
     rivals: Patience,
+    gives: bool,
     /// Of cuts for a queue.
     cuts: Patience,
     steps: Steps,
@@ -246,6 +251,8 @@ pub struct Notify {
     floor_us: u64,
     /// A loss was told of, and not yet answered.
     congested: bool,
+    /// When a loss was told of last, once the start was over.
+    lost_us: Option<u64>,
     /// W does not grow: after a loss, and after one that showed the threshold.
     quiet: Patience,
     /// Since this read began a loss has shown that the queue holds no more than the slack.
@@ -291,11 +298,13 @@ impl Notify {
             wanted_request_bytes: 0,
             capacity: 0,
             proven: 0,
+            reached: 0,
             read_ahead_bytes: 0,
             queued_trips: 0,
             last_queue_us: 0,
             trial: None,
             rivals: Patience::default(),
+            gives: false,
             cuts: Patience::default(),
             steps: Steps::default(),
             late_us: 0,
@@ -303,6 +312,7 @@ impl Notify {
             train: 0,
             floor_us: 0,
             congested: false,
+            lost_us: None,
             quiet: Patience::default(),
             shallow: false,
             full_us: None,
@@ -327,7 +337,7 @@ impl Notify {
         self.read_ahead_bytes = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
         self.meter.clear();
         self.ages.clear();
-        (self.late_us, self.rivals.until_us, self.steps.gained) = (0, 0, 0);
+        (self.late_us, self.reached, self.rivals.until_us, self.steps.gained) = (0, 0, 0, 0);
         (self.late_known, self.congested, self.shallow) = (false, false, false);
         (self.hole, self.hole_us, self.blocked_us) = (false, None, None);
         (self.paused, self.credit_bytes) = (false, 0);
@@ -744,6 +754,7 @@ impl Notify {
         let before_us = std::mem::replace(&mut self.last_queue_us, queue_us);
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let rate = self.rate();
+        self.reached = self.reached.max(rate.unwrap_or(0).min(self.capacity));
 
         if let Some((aim, before)) = self.trial.take() {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
@@ -752,6 +763,9 @@ impl Notify {
         }
         let goal = self.window_for(self.capacity);
         let mut congested = std::mem::take(&mut self.congested);
+        if congested {
+            self.lost_us = Some(input.now_us);
+        }
         if congested && input.now_us < self.steps.blamed_until_us {
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * rtt_us);
             congested = false;
@@ -760,13 +774,21 @@ impl Notify {
             let most = self.path_cwnd_bytes().saturating_add(self.late_bytes() + self.slack_bytes());
             let alone =
                 self.path.srtt_us.saturating_sub(self.path.min_rtt_us) < self.queue_low_us().min(MAX_RTT_US) as u32;
+            // Who was there first keeps more for long: half of the path it is, however long the others make the queue.
+            let half = self.capacity.max(self.reached) / 2;
+            let half_bytes = carried(half, self.trip_us() + self.late_us).saturating_add(self.slack_bytes());
+            self.gives = rate.is_some_and(|rate| self.taken(input.now_us, rate));
+            let goal = if self.gives { goal.min(half_bytes) } else { goal };
             // A queue that stays as it is, whatever W, is the path's length.
-            let longer = self.window_bytes == goal && goal < most && longest_us < self.queue_low_us();
+            let longer = self.window_bytes <= goal && goal < most && longest_us < self.queue_low_us();
             if alone || longer {
                 self.rivals.until_us = input.now_us;
             }
             self.window_bytes = most.min(goal);
             return;
+        }
+        if std::mem::take(&mut self.gives) {
+            self.window_bytes = self.window_bytes.max(goal);
         }
         let elsewhere = rate.is_some_and(|rate| self.elsewhere(rate));
         if congested {
@@ -904,8 +926,14 @@ impl Notify {
                     self.trial = Some((aim, before));
                     return false;
                 } else if rate < before.rate.saturating_sub(half.max(before.rate / 32)) {
-                    self.cuts.lose(now_us, self.rtt_us());
-                    self.reason = format!("a queue of {before_us} us that {} kB/s need", before.rate / 1000);
+                    if !shared && self.taken(now_us, before.rate) {
+                        self.rivals.lose(now_us, self.rtt_us());
+                        let (ours, all) = (before.rate / 1000, self.reached / 1000);
+                        self.reason = format!("{ours} of {all} kB/s: others take the rest");
+                    } else {
+                        self.cuts.lose(now_us, self.rtt_us());
+                        self.reason = format!("a queue of {before_us} us that {} kB/s need", before.rate / 1000);
+                    }
                 } else {
                     return false;
                 }
@@ -943,6 +971,12 @@ impl Notify {
         }
         (self.window_bytes, self.capacity, self.late_us) = (before.window_bytes, capacity, before.late_us);
         true
+    }
+
+    /// Less arrives, `rate`, than did in this read, and something was lost lately: other flows that fill the queue have it.
+    fn taken(&self, now_us: u64, rate: u64) -> bool {
+        let lately = self.lost_us.is_some_and(|lost_us| now_us - lost_us < LOST_US);
+        lately && much_slower(rate, self.reached) && !self.elsewhere(rate)
     }
 
     /// Most of W is neither on the path nor waits for it, at that rate: with a late disk, whose answers come in bunches. What

@@ -25,6 +25,8 @@ struct Path {
     hole_us: u64,
     /// One read, the next of which begins when it is over.
     read_bytes: f64,
+    /// From then on another flow is at the bottleneck.
+    rival_us: u64,
 }
 
 impl std::fmt::Display for Path {
@@ -49,6 +51,41 @@ struct Run {
     questions_share: f64,
     /// In the round trip behind a hole, in bytes.
     asked_after_hole: f64,
+    /// Of the other flow in the last half, in bytes.
+    rival_last_half: f64,
+}
+
+/// CUBIC (RFC 9438), all in bytes; a flow that grows without slow start, once it has lost.
+struct Cubic {
+    cwnd: f64,
+    slow_start: bool,
+    cut_us: u64,
+    lost_at: f64,
+}
+
+impl Cubic {
+    fn new() -> Self {
+        Self { cwnd: 10.0 * MSS, slow_start: true, cut_us: 0, lost_at: 0.0 }
+    }
+
+    fn cut(&mut self, now_us: u64) {
+        *self = Self { cwnd: 0.7 * self.cwnd, slow_start: false, cut_us: now_us, lost_at: self.cwnd };
+    }
+
+    fn acked(&mut self, now_us: u64, acked: f64, in_flight: f64) {
+        if self.slow_start && self.cwnd < 2.0 * in_flight {
+            self.cwnd += acked;
+        } else if self.cwnd <= in_flight + MSS {
+            let since_s = (now_us - self.cut_us) as f64 / 1e6 - (self.lost_at / MSS * 0.3 / 0.4).cbrt();
+            self.cwnd = self.cwnd.max((self.lost_at + 0.4 * since_s.powi(3) * MSS).min(1.5 * in_flight));
+        }
+    }
+
+    /// As Linux paces (net.ipv4.tcp_pacing_ss_ratio, tcp_pacing_ca_ratio), in bytes for one step.
+    fn paced(&self, srtt_us: u32) -> f64 {
+        let ratio = if self.slow_start { 2.0 } else { 1.2 };
+        ratio * self.cwnd / f64::from(srtt_us) * STEP_US as f64
+    }
 }
 
 impl Path {
@@ -56,7 +93,8 @@ impl Path {
     fn new(rate: f64, rtt_us: u64, queue_bdp: f64) -> Self {
         let read_bytes = f64::INFINITY;
         let disk_rate = f64::INFINITY;
-        Self { rate, rtt_us, queue_bdp, disk_rate, disk_us: 0, told_late: false, hole_us: u64::MAX, read_bytes }
+        let (hole_us, rival_us) = (u64::MAX, u64::MAX);
+        Self { rate, rtt_us, queue_bdp, disk_rate, disk_us: 0, told_late: false, hole_us, read_bytes, rival_us }
     }
 
     /// Bytes per second over the whole run, as a share of the rate.
@@ -95,8 +133,10 @@ impl Path {
         // When it was asked for; and what the target answered, behind how much data.
         let mut page: Option<(u64, Option<(PathState, f64)>)> = None;
 
-        let (mut cwnd, mut in_flight, mut backlog, mut queue) = (10.0 * MSS, 0.0, 0.0, 0.0);
-        let (mut slow_start, mut cut_due, mut cut_until, mut cut_at, mut lost_at_pkts) = (true, u64::MAX, 0, 0, 0.0);
+        let (mut tcp, mut in_flight, mut backlog, mut queue) = (Cubic::new(), 0.0, 0.0, 0.0);
+        let (mut cut_due, mut cut_until) = (u64::MAX, 0);
+        let (mut rival, mut rival_in_flight, mut rival_queue, mut rival_cut_until) = (Cubic::new(), 0.0, 0.0, 0);
+        let mut rival_acks: VecDeque<f64> = vec![0.0; 2 * half_steps].into();
         let (mut asked, mut received, mut waiting_for_disk) = (0.0, 0.0, 0.0f64);
         let mut wanted = self.read_bytes;
         let (mut all_read, mut all_acked) = (0.0, 0.0);
@@ -126,37 +166,56 @@ impl Path {
             waiting_for_disk -= read;
             backlog += read;
             all_read += read;
-            // The sender paces as Linux does (net.ipv4.tcp_pacing_ss_ratio, tcp_pacing_ca_ratio); its link is ten times
-            // the bottleneck.
-            let pacing = if slow_start { 2.0 } else { 1.2 } * cwnd / f64::from(path.srtt_us) * STEP_US as f64;
-            let sent = backlog.min((cwnd - in_flight).max(0.0)).min(pacing).min(10.0 * per_step);
+            // The sender's link is ten times the bottleneck.
+            let paced = tcp.paced(path.srtt_us).min(10.0 * per_step);
+            let sent = backlog.min((tcp.cwnd - in_flight).max(0.0)).min(paced);
             backlog -= sent;
             in_flight += sent;
             queue += sent;
-            if queue - per_step > queue_limit {
-                let lost = queue - per_step - queue_limit;
+            if now >= self.rival_us {
+                let sent = (rival.cwnd - rival_in_flight).max(0.0).min(rival.paced(path.srtt_us));
+                rival_in_flight += sent;
+                rival_queue += sent;
+            }
+            let over = (queue + rival_queue - per_step - queue_limit).max(0.0);
+            let ours = queue / (queue + rival_queue).max(1.0);
+            if over * (1.0 - ours) > 0.0 {
+                rival_queue -= over * (1.0 - ours);
+                rival_in_flight -= over * (1.0 - ours);
+                if now >= rival_cut_until {
+                    rival.cut(now);
+                    rival_cut_until = now + self.rtt_us;
+                }
+            }
+            if over * ours > 0.0 {
+                let lost = over * ours;
                 queue -= lost;
                 in_flight -= lost;
                 backlog += lost;
                 out.lost += lost;
                 out.lost_last_half += if last_half { lost } else { 0.0 };
                 if now >= cut_until {
-                    let told_us = self.rtt_us + (queue / self.rate * 1e6) as u64;
+                    let told_us = self.rtt_us + ((queue + rival_queue) / self.rate * 1e6) as u64;
                     cut_due = now + if self.told_late { told_us } else { 0 };
                     cut_until = cut_due + self.rtt_us;
                 }
             }
             if now >= cut_due {
                 cut_due = u64::MAX;
-                (cut_at, lost_at_pkts) = (now, cwnd / MSS);
-                path.prior_cwnd_pkts = lost_at_pkts as u32;
+                path.prior_cwnd_pkts = (tcp.cwnd / MSS) as u32;
                 path.recovery += 1;
-                cwnd *= 0.7;
-                slow_start = false;
+                tcp.cut(now);
             }
-            let served = queue.min(per_step);
+            let part = (per_step / (queue + rival_queue).max(1.0)).min(1.0);
+            let (served, rival_served) = (queue * part, rival_queue * part);
             queue -= served;
+            rival_queue -= rival_served;
             data.push_back(served);
+            rival_acks.push_back(rival_served);
+            let acked = rival_acks.pop_front().unwrap_or(0.0);
+            rival.acked(now, acked, rival_in_flight);
+            rival_in_flight -= acked;
+            out.rival_last_half += if last_half { acked } else { 0.0 };
             let arrived = data.pop_front().unwrap_or(0.0);
             if (1..self.rtt_us).contains(&since_hole_us) {
                 (held_back, out_of_order_pkts) = (held_back + arrived, out_of_order_pkts + 1);
@@ -167,12 +226,7 @@ impl Path {
             out.last_half += if last_half { arrived } else { 0.0 };
             acks.push_back(arrived);
             let acked = acks.pop_front().unwrap_or(0.0);
-            if slow_start && cwnd < 2.0 * in_flight {
-                cwnd += acked;
-            } else if cwnd <= in_flight + MSS {
-                let since_s = (now - cut_at) as f64 / 1e6 - (lost_at_pkts * 0.3 / 0.4).cbrt();
-                cwnd = cwnd.max(((lost_at_pkts + 0.4 * since_s.powi(3)) * MSS).min(1.5 * in_flight));
-            }
+            tcp.acked(now, acked, in_flight);
             in_flight -= acked;
             all_acked += acked;
 
@@ -180,10 +234,10 @@ impl Path {
             disk.read_bytes = ((received / request).floor() * request) as u64;
             disk.read_ios = (received / request) as u64;
             disk.in_flight = ((asked - received) / request).ceil() as u32;
-            path.snd_cwnd_pkts = (cwnd / MSS) as u32;
-            path.ssthresh_pkts = if slow_start { u32::MAX } else { (lost_at_pkts * 0.7) as u32 };
+            path.snd_cwnd_pkts = (tcp.cwnd / MSS) as u32;
+            path.ssthresh_pkts = if tcp.slow_start { u32::MAX } else { (0.7 * tcp.lost_at / MSS) as u32 };
             path.bytes_acked = all_acked as u64;
-            path.srtt_us = self.rtt_us as u32 + (queue / self.rate * 1e6) as u32;
+            path.srtt_us = self.rtt_us as u32 + ((queue + rival_queue) / self.rate * 1e6) as u32;
             path.notsent_bytes = backlog as u32;
 
             if let Some((asked_us, answer @ None)) = &mut page {
@@ -372,6 +426,20 @@ fn behind_a_loss_less_is_asked_for_than_the_path_carries() {
         println!("{path}: {share:.3}, last half {:.3}", run.last_half_share(path));
         assert!((0.4..0.8).contains(&share), "{path}: {share:.3}");
         assert!(run.last_half_share(path) > 0.98, "{path}");
+    }
+}
+
+/// Who was there first does not keep more than two thirds for long.
+#[test]
+fn a_flow_that_comes_later_gets_its_part() {
+    for (rtt_us, queue_bdp) in
+        [(10_000, 1.0), (15_000, 0.5), (20_000, 0.5), (25_000, 0.5), (30_000, 0.5), (20_000, 2.0)]
+    {
+        let path = Path { rival_us: 4_000_000, ..Path::new(12.5e6, rtt_us, queue_bdp) };
+        let run = path.run(StrategyName::Notify, 16.0);
+        let (share, rival) = (run.last_half_share(path), run.rival_last_half / 8.0 / path.rate);
+        println!("{path}: {share:.3}, the other {rival:.3}");
+        assert!(share > 1.0 / 3.0 && rival > 1.0 / 3.0, "{path}: {share:.3}, the other {rival:.3}");
     }
 }
 
