@@ -264,11 +264,10 @@ impl Path {
                 set.depths[0] = (f64::from(set.depths[0]) * (before / request).min(1.0)).ceil() as u32;
             }
             if page.is_none() && now >= next_page && name.needs_pages() {
-                let trip_us = self.rtt_us + (queue / self.rate * 1e6) as u64;
                 page = Some((now, None));
                 if last_half {
                     let places = (set.window_bytes as f64 / request).max(1.0);
-                    out.questions_share += trip_us as f64 / (seconds / 2.0 * 1e6) / places;
+                    out.questions_share += f64::from(path.srtt_us) / (seconds / 2.0 * 1e6) / places;
                 }
                 next_page = now + set.page_us;
             }
