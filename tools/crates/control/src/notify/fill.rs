@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! F: how much of W is let through, and when.
+
+use super::{FIRST_BYTES, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, THRESHOLD_TRIPS};
+use crate::Input;
+use crate::rate::{carried, per_second};
+
+/// Least time between two looks in Cruise while readers use all of W; and while they do, but have not for so long.
+const FULL_LOOK_US: u64 = 10_000;
+const RETURN_LOOK_US: u64 = 500;
+const RETURN_US: u64 = 2_000_000;
+/// The start asks for requests in bunches, at most so many in a round trip, of at least so many requests, where so many fill
+/// the path; far away from fewer on.
+pub(super) const BUNCHES: u64 = 10;
+const BUNCH_REQUESTS: u64 = 2;
+const BUNCHES_FROM: u64 = 24;
+const FAR_BUNCHES_FROM: u64 = 8;
+/// Requests that it asks for beyond cwnd before there are bunches: one is the page's question, one has come in part, and one
+/// is on its way to the target.
+const AHEAD_REQUESTS: u64 = 3;
+
+impl Notify {
+    /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
+    /// let through anew when they come back. Before C is known each byte that arrives lets two through.
+    pub(super) fn fill(&mut self, input: &Input<'_>) {
+        self.read.paused = false;
+        let done = self.meter.latest_bytes();
+        let lump = self.request();
+        // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
+        let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
+        let asked = self.readers.asked_bytes(input.disks);
+        let overflowed = self.blocked(input.now_us, THRESHOLD_TRIPS);
+        let bunches = self.phase == Phase::Start
+            && self.read.grown_us == Some(input.now_us)
+            && prompt
+            && asked <= self.window_bytes / 8 * 7
+            && !overflowed
+            && !input.changing();
+        let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
+        let left = self.filled_bytes > used;
+        if left {
+            self.read.left_us = Some(input.now_us);
+        }
+        if !bunches && (left || std::mem::take(&mut self.read.credit_bytes) > 0) {
+            self.bucket_bytes = lump;
+        }
+        // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
+        let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
+        let window_bytes = if careful { self.window_bytes / 8 * 7 } else { self.window_bytes };
+        // What waits for cwnd leaves at twice the rate of the acknowledgements.
+        let ahead = if self.fine() { 0 } else { AHEAD_REQUESTS * lump };
+        let slow_start_bytes = self.slow_start_bytes();
+        let most = slow_start_bytes.map_or(u64::MAX, |b| b.saturating_add(self.late_bytes() + ahead).max(FIRST_BYTES));
+        let window_bytes = window_bytes.min(most);
+        self.filled_bytes = self.filled_bytes.min(used).min(window_bytes);
+        // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst.
+        // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
+        let full = self.capacity > 0 && asked / 3 >= carried(self.capacity, self.rtt_us()) / 4;
+        if done > 0 || !full {
+            self.moving_us = input.now_us;
+        }
+        let hole = input.received.is_none() || self.read.hole;
+        if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
+            self.filled_bytes = self.filled_bytes.min(lump);
+            self.bucket_bytes = lump;
+            self.read.blocked_us = self.read.hole.then_some(input.now_us);
+            return;
+        }
+        if self.capacity == 0 {
+            self.filled_bytes = (self.filled_bytes + done).min(window_bytes);
+            return;
+        }
+        if bunches {
+            self.bunch(input.now_us, asked, window_bytes);
+            return;
+        }
+        let rate = self.fill_rate(input.now_us, overflowed, slow_start_bytes);
+        let allowed = carried(rate, input.now_us - self.last_tick_us);
+        self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
+        if self.doubles() && !self.fine() && !overflowed && slow_start_bytes.is_some_and(|b| b < self.bunches_from()) {
+            // Slow start is not to wait for requests while they are few, nor for the question's place.
+            self.filled_bytes = used.min(window_bytes);
+        }
+        let pending = self.bucket_bytes.saturating_sub(lump);
+        if pending >= lump || self.filled_bytes + lump > window_bytes {
+            self.filled_bytes = (self.filled_bytes + pending).min(window_bytes);
+            self.bucket_bytes = self.bucket_bytes.min(lump);
+        }
+    }
+
+    /// A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
+    /// doubles with a paced sender's cwnd, requests must be ahead of it.
+    fn fill_rate(&self, now_us: u64, overflowed: bool, slow_start_bytes: Option<u64>) -> u64 {
+        let rate = self.capacity.max(self.rate().unwrap_or(0));
+        if self.blocked(now_us, REPAIR_TRIPS) {
+            // What is sent again needs room as well, and what has overflowed once, care.
+            rate / 4 * 3
+        } else if self.fine() && !overflowed {
+            if self.far() { rate + rate / 64 } else { self.pace() }
+        } else if let Some(bytes) = slow_start_bytes.filter(|_| self.doubles()) {
+            // What arrives, or arrived before readers paused: in slow start half of cwnd.
+            let arriving = self.meter.average(self.rtt_us()).unwrap_or(0).max(per_second(bytes / 2, self.rtt_us()));
+            (rate / 2 * 3).min(arriving / 4 * 7)
+        } else if self.doubles() {
+            rate / 2 * 3
+        } else {
+            rate + rate / if overflowed { 64 } else { 16 }
+        }
+    }
+
+    /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
+    /// the path carries. On average it is less, so that what that makes of a queue empties.
+    fn bunch(&mut self, now_us: u64, asked: u64, window_bytes: u64) {
+        let every_us = self.bunch_us();
+        let (rate, average) = if self.far() {
+            (2 * self.capacity, self.capacity / 16 * 15)
+        } else {
+            (self.capacity / 2 * 3, self.pace())
+        };
+        let elapsed_us = now_us - self.last_tick_us;
+        let most = carried(self.capacity, every_us) / 3 * 5;
+        let left =
+            |bytes: u64, rate| (bytes + carried(rate, elapsed_us)).saturating_sub(self.ages.new_bytes()).min(most);
+        self.read.credit_bytes = left(self.read.credit_bytes, average);
+        self.read.paused = now_us % every_us >= every_us / 2;
+        let more = if self.read.paused {
+            self.bucket_bytes = self.request();
+            0
+        } else {
+            self.bucket_bytes = left(self.bucket_bytes, rate);
+            self.bucket_bytes.min(self.read.credit_bytes)
+        };
+        self.filled_bytes = (asked + more).min(window_bytes);
+    }
+
+    /// A path that carries so many bytes in a round trip is asked in bunches.
+    pub(super) fn bunches_from(&self) -> u64 {
+        self.request() * if self.far() { FAR_BUNCHES_FROM } else { BUNCHES_FROM }
+    }
+
+    /// From one bunch of requests to the next.
+    pub(super) fn bunch_us(&self) -> u64 {
+        let requests = carried(self.capacity, self.rtt_us()) / self.request().max(1);
+        self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, BUNCHES)
+    }
+
+    /// What the start asks for on average: C, but no more than twice what arrives, as TCP's slow start, and half as much
+    /// again in the end. Then cwnd is ahead of F; what waits for cwnd leaves at twice the rate of the acknowledgements.
+    fn pace(&self) -> u64 {
+        let arriving = self.meter.average(self.rtt_us()).unwrap_or(0);
+        let most = if arriving > self.capacity / 2 { arriving / 2 * 3 } else { 2 * arriving };
+        (self.capacity + self.capacity / 64).min(most.max(self.capacity / 8))
+    }
+
+    /// Within so many round trips a hole has let nothing through.
+    pub(super) fn blocked(&self, now_us: u64, trips: u64) -> bool {
+        self.read.blocked_us.is_some_and(|blocked_us| now_us - blocked_us <= trips * self.trip_us())
+    }
+
+    /// From one look to the next while F follows readers that come and go: as often as a request may be let through.
+    pub(super) fn refill_us(&self) -> u64 {
+        self.request_us().clamp(self.fine_us(), (self.rtt_us() / 32).max(self.fine_us()))
+    }
+
+    /// The same while they use all of W. Those that leave and come back are to be seen before W has left the path, or all of
+    /// it would be asked for at once.
+    pub(super) fn return_us(&self, now_us: u64) -> u64 {
+        let returns = self.read.left_us.is_some_and(|left_us| now_us - left_us <= RETURN_US);
+        let least_us = if returns { (self.rtt_us() / 2).clamp(RETURN_LOOK_US, FULL_LOOK_US) } else { FULL_LOOK_US };
+        least_us.max(self.rtt_us() / 4)
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! **Start**: the path's rate C, from the trains in which packets arrive.
+
+use super::cruise::much_slower;
+use super::fill::BUNCHES;
+use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS};
+use crate::Input;
+use crate::rate::{carried, per_second};
+
+/// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
+const SETTLE_TRIPS: u64 = 2;
+/// Round trips after which it is over though less arrives: TCP recovers from losses.
+const PATIENCE_TRIPS: u64 = 10;
+/// Finest look at the counters.
+const LOOK_US: u64 = 100;
+/// From this round-trip time on the start keeps up with TCP's slow start. Nearer, as many bytes come in less time than looks
+/// and TCP's own bursts tell apart: on short queues that lost more than it won.
+const FAR_US: u64 = 55_000;
+/// Round trips for which it looks more finely, and fills W with care, after they have shown something.
+const FINE_TRIPS: u64 = 5;
+/// The start does not wait for older requests than this to tell its rate: at the finest look the meter holds no more.
+const MOST_AGE_US: u64 = 100_000;
+
+impl Notify {
+    /// One look: C, W for it, and whether the start is over.
+    pub(super) fn start(&mut self, input: &Input<'_>) {
+        if input.path.is_some() && self.capacity > 0 {
+            self.fit_late(input.now_us);
+        }
+        self.find(input.now_us);
+        let goal = self.window_for(self.capacity);
+        // While C doubles, what trains have shown of it is a part of a round trip old.
+        let ahead = if self.doubles() && !self.fine() { self.capacity / 8 } else { 0 };
+        self.window_bytes = self.model_bytes(self.capacity + ahead);
+        self.fill(input);
+        self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
+
+        if input.path.is_some() {
+            self.queued_trips = if self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
+        }
+        let congested = std::mem::take(&mut self.read.congested);
+        if congested {
+            self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
+            if 2 * self.filled_bytes > goal {
+                self.read.shallow = true;
+                self.quiet.lose(input.now_us, self.rtt_us());
+            }
+        }
+        let filled =
+            self.filled_bytes + self.request() > goal || congested && self.blocked(input.now_us, RECOVERY_TRIPS);
+        if self.capacity == 0 || !filled || input.changing() {
+            return; // A loss from less is the path's own.
+        }
+        let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0).min(MOST_AGE_US));
+        let rate = self.meter.average(trip_us);
+        let full_trips = (input.now_us - *self.full_us.get_or_insert(input.now_us)) / trip_us.max(1);
+        if congested {
+            // A step too far is taken back.
+            self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
+            self.window_bytes = self.window_for(self.capacity);
+            self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
+        } else if self.queued_trips >= 2 {
+            self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
+        } else if full_trips >= SETTLE_TRIPS && self.idle(input, self.queue_us(), rate) {
+            // The trains were no faster than they were asked for.
+            let step = self.capacity / 8;
+            self.capacity += if self.read.shallow { step.min(per_second(self.request(), self.rtt_us())) } else { step };
+            self.full_us = None;
+        } else if full_trips >= SETTLE_TRIPS && rate.is_some_and(|rate| !much_slower(rate, self.capacity))
+            || full_trips >= PATIENCE_TRIPS
+        {
+            self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
+        }
+    }
+
+    /// Where nothing waits for TCP, what completes is older than the page by what it has waited elsewhere. The least counts:
+    /// a disk that is slow, not late, takes the longer the more it is asked.
+    fn fit_late(&mut self, now_us: u64) {
+        let page_us = now_us.saturating_sub(self.path.asked_us);
+        let waits = u64::from(self.path.notsent_bytes) >= self.request()
+            || self.queue_us() >= self.queue_low_us()
+            || page_us > self.trip_us() / 8 * 9 + self.request_us();
+        if let Some(age_us) = self.ages.latest_us().filter(|_| !waits) {
+            let late_us = age_us.min(MAX_RTT_US).saturating_sub(page_us.saturating_add(self.request_us()));
+            self.read.late_us = if self.read.late_known { self.read.late_us.min(late_us) } else { late_us };
+            self.read.late_known = true;
+        }
+    }
+
+    /// C, from the trains in which packets arrive.
+    fn find(&mut self, now_us: u64) {
+        // What a hole in TCP's sequence held back comes all at once, and shows no rate.
+        if self.read.hole_us.is_none_or(|hole_us| now_us - hole_us > REPAIR_TRIPS * self.trip_us()) {
+            let rtt_us = self.rtt_us();
+            let part_us = self.bunch_us() / 4;
+            let (pause_us, least_us) = if self.fine() { (part_us, part_us) } else { (rtt_us / 8, rtt_us / 16) };
+            let train = self.meter.train(pause_us, least_us, rtt_us / 4, self.path.mss_bytes.into());
+            self.train = self.train.max(train.unwrap_or(0));
+            let seen = train.max(self.meter.average(rtt_us)).unwrap_or(0);
+            if seen > self.capacity {
+                (self.capacity, self.proven, self.full_us) = (seen, seen, None);
+            }
+        }
+        let span_us = self.rtt_us() * 3 / 2;
+        self.found.push_back((now_us, self.capacity));
+        while self.found.front().is_some_and(|&(t, _)| now_us - t > span_us) {
+            self.found.pop_front();
+        }
+        if self.grows() {
+            self.read.grown_us = Some(now_us);
+        }
+    }
+
+    /// C has grown by an eighth in one and a half round trips, and bunches of requests can show more: there are enough
+    /// requests, each packet counts, and looks are fine enough.
+    fn grows(&self) -> bool {
+        self.capacity / 9 > self.capacity_before() / 8
+            && carried(self.capacity, self.rtt_us()) >= self.bunches_from()
+            && self.rtt_us() / BUNCHES >= 6 * LOOK_US
+            && self.received_bytes.is_some()
+    }
+
+    /// C has grown by half in one and a half round trips.
+    pub(super) fn doubles(&self) -> bool {
+        self.phase == Phase::Start && self.capacity / 3 >= self.capacity_before() / 2
+    }
+
+    /// C one and a half round trips ago, or when the start began.
+    fn capacity_before(&self) -> u64 {
+        self.found.front().map_or(self.capacity, |&(_, capacity)| capacity)
+    }
+
+    /// Bunches have shown a faster path lately.
+    pub(super) fn fine(&self) -> bool {
+        let lately_us = FINE_TRIPS * self.rtt_us();
+        self.phase == Phase::Start
+            && self.read.grown_us.is_some_and(|us| self.last_tick_us.saturating_sub(us) <= lately_us)
+    }
+
+    /// Finest look at the counters that is worth while: a hundredth of a round trip, a tenth of a bunch of requests, and no
+    /// load on the machine.
+    pub(super) fn fine_us(&self) -> u64 {
+        (self.rtt_us() / if self.fine() { 200 } else { 100 }).clamp(LOOK_US, 5_000)
+    }
+
+    /// The start keeps up with slow start: each round trip counts, and so does each packet.
+    pub(super) fn far(&self) -> bool {
+        self.rtt_us() >= FAR_US && self.received_bytes.is_some()
+    }
+
+    /// S: cwnd when what is asked for now gets to the target, if TCP is in slow start, which a far start keeps up with: each
+    /// byte that has arrived since the page was made lets one more through.
+    pub(super) fn slow_start_bytes(&self) -> Option<u64> {
+        if self.phase != Phase::Start || !self.far() {
+            return None;
+        }
+        let ssthresh_bytes = u64::from(self.path.ssthresh_pkts) * u64::from(self.path.mss_bytes);
+        let acked = self.received_bytes?.saturating_sub(self.path.bytes_acked);
+        let bytes = self.path_cwnd_bytes().saturating_add(acked);
+        (bytes < ssthresh_bytes).then_some(bytes)
+    }
+}
