@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 
 use self::cruise::{Aim, Before, Patience, Steps};
 use crate::rate::{Ages, Meter, carried};
-use crate::readers::{Readers, commands, sharing};
+use crate::readers::{Readers, Steady, commands, sharing};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
 /// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
@@ -54,6 +54,10 @@ const REPAIR_TRIPS: u64 = 2;
 /// the threshold. Shown again soon after W grew once more, it holds for longer ([`Patience::lose`]).
 const RECOVERY_TRIPS: u64 = 8;
 const THRESHOLD_TRIPS: u64 = 50;
+/// Readers that for this long, and for [`THRESHOLD_TRIPS`], have asked for the same but for so many requests, and for less
+/// than they may, are left to themselves.
+const STEADY_US: u64 = 2_000_000;
+const STEADY_REQUESTS: u64 = 2;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
 /// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of the commands for the page.
@@ -114,6 +118,9 @@ struct ThisRead {
     paused: bool,
     /// When readers last left some of W unused.
     left_us: Option<u64>,
+    /// What they ask for; and that this is less than they may, and all that they want.
+    steady: Steady,
+    leisure: bool,
     /// Others have taken what had arrived before, and W is for half of the path.
     gives: bool,
 }
@@ -379,6 +386,7 @@ impl Notify {
         let arriving = carried(rate.unwrap_or(u64::MAX), self.path.srtt_us.into());
         match self.phase {
             Phase::Rest => "application",
+            _ if self.read.leisure => "application",
             _ if u64::from(self.path.snd_wnd_bytes) < self.window_bytes => "advertised window",
             _ if u64::from(self.path.sndbuf_bytes) < self.window_bytes => "send buffer",
             _ if self.asked(input)
@@ -398,7 +406,7 @@ impl Notify {
 
     /// From one question for the page to the next; `spare`: there is a command for it beyond those of the reads.
     fn page_us(&self, now_us: u64, spare: bool) -> u64 {
-        if self.phase != Phase::Cruise {
+        if self.phase != Phase::Cruise && !self.read.leisure {
             return self.rtt_us().max(START_PAGE_US);
         }
         let least_us = self.rtt_us().max(CRUISE_PAGE_US);
@@ -470,7 +478,9 @@ impl Strategy for Notify {
         self.readers.look(input.disks);
         let read_bytes = input.read_bytes();
         self.meter.push(input.now_us, input.received.map_or(read_bytes, |received| received.bytes));
-        self.ages.push(input.now_us, self.readers.asked_bytes(input.disks), read_bytes);
+        let asked = self.readers.asked_bytes(input.disks);
+        self.ages.push(input.now_us, asked, read_bytes);
+        self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.request());
         self.received_bytes = input.received.map(|received| received.bytes);
         let out_of_order_pkts = input.out_of_order_pkts();
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
@@ -478,23 +488,20 @@ impl Strategy for Notify {
         } else if self.read.hole && self.meter.latest_bytes() > 0 {
             (self.read.hole, self.read.hole_us) = (false, Some(input.now_us));
         }
-        let wait_us = match self.phase {
-            Phase::Rest | Phase::Start => {
-                self.start(input);
-                self.fine_us()
-            }
-            Phase::Cruise => {
-                self.cruise(input);
-                self.fill(input);
-                if self.filled_bytes < self.window_bytes { self.refill_us() } else { self.return_us(input.now_us) }
-            }
-        };
+        let starts = self.phase != Phase::Cruise;
+        if starts {
+            self.start(input);
+        } else {
+            self.cruise(input);
+            self.fill(input);
+        }
+        let next_us = input.now_us + self.look_us(input.now_us, starts);
         if self.filled_bytes + self.request() <= self.window_bytes {
             self.unfilled_us = input.now_us;
         }
         self.fit_request(input);
         self.fit_read_ahead();
         self.last_tick_us = input.now_us;
-        self.output(input, input.now_us + wait_us)
+        self.output(input, next_us)
     }
 }

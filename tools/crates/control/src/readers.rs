@@ -98,3 +98,45 @@ impl Readers {
         disks.iter().enumerate().map(depth).collect()
     }
 }
+
+/// What readers ask for at once, in bytes, as long as that stays about the same.
+#[derive(Debug, Default)]
+pub struct Steady {
+    least: u64,
+    most: u64,
+    since_us: Option<u64>,
+}
+
+impl Steady {
+    /// Adds a look; within `band_bytes` it is the same.
+    pub fn look(&mut self, now_us: u64, asked_bytes: u64, band_bytes: u64) {
+        let (least, most) = (self.least.min(asked_bytes), self.most.max(asked_bytes));
+        *self = match self.since_us {
+            Some(_) if most - least <= band_bytes => Self { least, most, ..*self },
+            _ => Self { least: asked_bytes, most: asked_bytes, since_us: Some(now_us) },
+        };
+    }
+
+    /// The least, if it has been the same for so long.
+    pub fn least(&self, now_us: u64, for_us: u64) -> Option<u64> {
+        self.since_us.is_some_and(|since_us| now_us - since_us >= for_us).then_some(self.least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_are_steady_as_long_as_they_stay_within_the_band() {
+        let mut steady = Steady::default();
+        assert_eq!(steady.least(1_000, 0), None);
+        for (us, asked) in [(1_000, 40), (2_000, 32), (3_000, 48)] {
+            steady.look(us, asked, 16);
+        }
+        assert_eq!(steady.least(3_000, 2_000), Some(32));
+        steady.look(4_000, 49, 16);
+        assert_eq!(steady.least(4_000, 2_000), None);
+        assert_eq!(steady.least(6_000, 2_000), Some(49));
+    }
+}

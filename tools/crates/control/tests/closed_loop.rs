@@ -27,6 +27,8 @@ struct Path {
     read_bytes: f64,
     /// From then on another flow is at the bottleneck.
     rival_us: u64,
+    /// What the reader asks for at once, however much it may.
+    reader_bytes: f64,
 }
 
 impl std::fmt::Display for Path {
@@ -53,6 +55,7 @@ struct Run {
     asked_after_hole: f64,
     /// Of the other flow in the last half, in bytes.
     rival_last_half: f64,
+    looks_last_half: u64,
 }
 
 /// CUBIC (RFC 9438), all in bytes; a flow that grows without slow start, once it has lost.
@@ -93,8 +96,20 @@ impl Path {
     fn new(rate: f64, rtt_us: u64, queue_bdp: f64) -> Self {
         let read_bytes = f64::INFINITY;
         let disk_rate = f64::INFINITY;
+        let reader_bytes = f64::INFINITY;
         let (hole_us, rival_us) = (u64::MAX, u64::MAX);
-        Self { rate, rtt_us, queue_bdp, disk_rate, disk_us: 0, told_late: false, hole_us, read_bytes, rival_us }
+        Self {
+            rate,
+            rtt_us,
+            queue_bdp,
+            disk_rate,
+            disk_us: 0,
+            told_late: false,
+            hole_us,
+            read_bytes,
+            rival_us,
+            reader_bytes,
+        }
     }
 
     /// Bytes per second over the whole run, as a share of the rate.
@@ -152,7 +167,11 @@ impl Path {
             // The initiator: whole requests, up to the depth.
             let mut new = 0.0;
             wanted += if received + 1.0 >= wanted { self.read_bytes } else { 0.0 };
-            while asked < wanted && (asked - received) / request + 1.0 <= f64::from(set.depths[0]) {
+            let most = self.reader_bytes.max(request);
+            while asked < wanted
+                && (asked - received) / request + 1.0 <= f64::from(set.depths[0])
+                && asked - received + request <= most
+            {
                 asked += request;
                 new += request;
             }
@@ -251,6 +270,7 @@ impl Path {
                 page = None;
             }
             if now >= next_tick || arrived_page.is_some() {
+                out.looks_last_half += u64::from(last_half);
                 set = law.tick(&Input {
                     now_us: now,
                     path: arrived_page,
@@ -346,6 +366,7 @@ fn says_which_limit_binds() {
     assert_eq!(limit(path, small), "request size");
     assert_eq!(limit(path, few), "depth");
     assert_eq!(limit(Path { disk_rate: 2e6, ..path }, Limits::default()), "disk");
+    assert_eq!(limit(Path { reader_bytes: 200e3, ..path }, Limits::default()), "application");
 }
 
 /// Where one is on its way all the time.
@@ -450,5 +471,19 @@ fn a_near_reader_that_comes_back_asks_for_no_burst() {
         let share = path.run(StrategyName::Notify, 10.0).share(path);
         println!("{path}: {share:.3}");
         assert!(share > 0.92, "{path}: {share:.3}");
+    }
+}
+
+/// A reader that never asks for all that it may is no reason to look closely for ever.
+#[test]
+fn a_leisurely_reader_is_looked_at_a_hundred_times_a_second() {
+    for rtt_us in [1_000, 2_000, 20_000] {
+        for part in [0.2, 0.6] {
+            let path = Path::new(12.5e6, rtt_us, 1.0);
+            let path = Path { reader_bytes: part * path.rate * rtt_us as f64 / 1e6, ..path };
+            let run = path.run(StrategyName::Notify, 10.0);
+            println!("{path}, {part} of it: {} looks, {:.3}", run.looks_last_half, run.last_half_share(path));
+            assert!(run.looks_last_half < 800, "{path}: {}", run.looks_last_half);
+        }
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! F: how much of W is let through, and when.
 
-use super::{FIRST_BYTES, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, THRESHOLD_TRIPS};
+use super::{FIRST_BYTES, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, STEADY_REQUESTS, STEADY_US, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
-/// Least time between two looks in Cruise while readers use all of W; and while they do, but have not for so long.
+/// Least time between two looks while nothing is to be filled; and in Cruise while readers use all of W, but within so long
+/// have not.
 const FULL_LOOK_US: u64 = 10_000;
 const RETURN_LOOK_US: u64 = 500;
 const RETURN_US: u64 = 2_000_000;
@@ -64,6 +65,16 @@ impl Notify {
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
             self.read.blocked_us = self.read.hole.then_some(input.now_us);
+            return;
+        }
+        let leisure_bytes = self.leisure_bytes(input.now_us);
+        if std::mem::replace(&mut self.read.leisure, leisure_bytes.is_some()) {
+            // Since when they have asked for more was not seen.
+            self.last_tick_us = input.now_us;
+        }
+        if let Some(bytes) = leisure_bytes {
+            self.filled_bytes = bytes;
+            self.bucket_bytes = lump;
             return;
         }
         if self.capacity == 0 {
@@ -157,16 +168,29 @@ impl Notify {
         self.read.blocked_us.is_some_and(|blocked_us| now_us - blocked_us <= trips * self.trip_us())
     }
 
-    /// From one look to the next while F follows readers that come and go: as often as a request may be let through.
-    pub(super) fn refill_us(&self) -> u64 {
-        self.request_us().clamp(self.fine_us(), (self.rtt_us() / 32).max(self.fine_us()))
+    /// F where readers have asked for the same for long, and for clearly less than they may: so much that more is seen to be
+    /// more.
+    fn leisure_bytes(&self, now_us: u64) -> Option<u64> {
+        let least = self.read.steady.least(now_us, STEADY_US.max(THRESHOLD_TRIPS * self.rtt_us()))?;
+        let bytes = least.saturating_add((STEADY_REQUESTS + 1) * self.request());
+        (bytes <= self.window_bytes / 4 * 3).then_some(bytes)
     }
 
-    /// The same while they use all of W. Those that leave and come back are to be seen before W has left the path, or all of
-    /// it would be asked for at once.
-    pub(super) fn return_us(&self, now_us: u64) -> u64 {
-        let returns = self.read.left_us.is_some_and(|left_us| now_us - left_us <= RETURN_US);
-        let least_us = if returns { (self.rtt_us() / 2).clamp(RETURN_LOOK_US, FULL_LOOK_US) } else { FULL_LOOK_US };
-        least_us.max(self.rtt_us() / 4)
+    /// From one look to the next.
+    pub(super) fn look_us(&self, now_us: u64, starts: bool) -> u64 {
+        if self.read.leisure {
+            FULL_LOOK_US.max(self.rtt_us() / 4)
+        } else if starts {
+            self.fine_us()
+        } else if self.filled_bytes < self.window_bytes {
+            // As often as a request may be let through.
+            self.request_us().clamp(self.fine_us(), (self.rtt_us() / 32).max(self.fine_us()))
+        } else {
+            // Readers that leave and come back are to be seen before W has left the path, or all of it would be asked for
+            // at once.
+            let returns = self.read.left_us.is_some_and(|left_us| now_us - left_us <= RETURN_US);
+            let least_us = if returns { (self.rtt_us() / 2).clamp(RETURN_LOOK_US, FULL_LOOK_US) } else { FULL_LOOK_US };
+            least_us.max(self.rtt_us() / 4)
+        }
     }
 }
