@@ -20,7 +20,7 @@ mod start;
 use std::collections::VecDeque;
 
 use self::cruise::{Aim, Before, Patience, Steps};
-use crate::rate::{Ages, Meter, carried};
+use crate::rate::{Ages, Meter, carried, per_second};
 use crate::readers::{Readers, Steady, commands, sharing};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
@@ -36,6 +36,8 @@ const REQUESTS_PER_BDP: u64 = 60;
 const SMALL_REQUEST_BYTES: u64 = 16 << 10;
 const LEAST_REQUESTS: u64 = 3;
 const SMALL_PER_S: u64 = 2000;
+/// The least where a path loses by itself: two short packets in a hundred.
+const LOSSY_REQUEST_BYTES: u32 = 32 << 10;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
 /// received.
 const SLACK_REQUESTS: u64 = 2;
@@ -68,6 +70,8 @@ const START_PAGE_US: u64 = 10_000;
 const CRUISE_PAGE_US: u64 = 40_000;
 /// Questions that take the place of a read cost no more than one part in so many of W.
 const QUESTION_SHARE: u64 = 20;
+/// Round trips between two pages where a path loses by itself: each is a packet of a few that cwnd has room for.
+const LOSSY_PAGE_TRIPS: u64 = 4;
 /// Round-trip time before any is known.
 const ASSUMED_RTT_US: u64 = 20_000;
 /// No longer round trip is believed.
@@ -104,6 +108,9 @@ struct ThisRead {
     congested: bool,
     /// When one was told of last, once the start was over.
     lost_us: Option<u64>,
+    /// When the latest losses without a queue were told of; and until when the path is one that loses by itself.
+    own_us: Vec<u64>,
+    lossy_until_us: u64,
     /// A loss has shown that the queue holds no more than the slack.
     shallow: bool,
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
@@ -314,6 +321,17 @@ impl Notify {
         queue_us < self.queue_low_us() && 2 * waiting < 5 * self.request() && more && self.asked_in_full(input)
     }
 
+    /// No more than what comes in about a quarter of a second: a reader waits for all of a portion. Where the path loses by
+    /// itself that is what cwnd lets through.
+    fn least_read_ahead_bytes(&self, now_us: u64) -> u64 {
+        let rate = match self.capacity {
+            0 => u64::MAX,
+            rate if self.lossy(now_us) => rate.min(per_second(self.path_cwnd_bytes(), self.trip_us())),
+            rate => rate,
+        };
+        MIN_READ_AHEAD_BYTES.min(1 << (rate / 4).max(1).ilog2())
+    }
+
     /// Read-ahead follows W, ahead of it while that doubles; not its every breath, since all files that are open have to
     /// be told.
     fn fit_read_ahead(&mut self) {
@@ -361,10 +379,15 @@ impl Notify {
         // Few of them fill the path, or two are more than a short queue holds.
         let coarse = u64::from(best) < SMALL_REQUEST_BYTES
             || self.read.shallow && carried(self.capacity, self.rtt_us()) < 4 * self.request();
-        let request = if crowded {
+        // The last packet of each is short, and cwnd counts packets.
+        let small = LOSSY_REQUEST_BYTES.clamp(self.limits.min_request_bytes, self.limits.max_request_bytes);
+        let request = if self.lossy(now_us) && self.request_bytes < small {
+            small
+        } else if crowded {
             let twice = 1 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             best.max(twice).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
         } else if self.phase == Phase::Cruise
+            && !self.lossy(now_us)
             && self.trial.is_none()
             && (best < self.request_bytes / 4 || best < self.request_bytes && coarse)
         {
@@ -410,6 +433,9 @@ impl Notify {
             return self.rtt_us().max(START_PAGE_US);
         }
         let least_us = self.rtt_us().max(CRUISE_PAGE_US);
+        if self.lossy(now_us) {
+            return least_us.max(LOSSY_PAGE_TRIPS * self.trip_us());
+        }
         // Others are to be answered, whatever that costs.
         if spare || now_us < self.rivals.until_us {
             return least_us;
@@ -424,7 +450,7 @@ impl Notify {
         // Where a question is always on its way, it does not take the place of a read; but where a loss has shown a
         // short queue, that one more read would lose. Of several disks the shares are rounded up.
         let always = self.phase == Phase::Cruise && self.rtt_us() >= CRUISE_PAGE_US;
-        let spare = always && !self.read.shallow && reading == 1;
+        let spare = always && !self.read.shallow && reading == 1 && !self.lossy(input.now_us);
         Output {
             phase: self.phase.name(),
             limit: self.limit(input, rate),
@@ -436,7 +462,7 @@ impl Notify {
                 self.max_commands(),
                 input.disks,
             ),
-            read_ahead_bytes: (self.read_ahead_bytes.max(MIN_READ_AHEAD_BYTES) / reading)
+            read_ahead_bytes: (self.read_ahead_bytes.max(self.least_read_ahead_bytes(input.now_us)) / reading)
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
             rate: rate.filter(|_| in_use),
             next_us,

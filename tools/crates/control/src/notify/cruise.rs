@@ -12,6 +12,9 @@ const BLAME_TRIPS: u64 = 3;
 /// Other flows that fill the queue lose something at least so often, and so does this one.
 const LOST_US: u64 = 5_000_000;
 
+/// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
+const OWN_LOSSES: usize = 3;
+
 /// What a change of W is to bring.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Aim {
@@ -123,11 +126,21 @@ impl Notify {
             self.compete(input.now_us, goal, rate, longest_us);
             return;
         }
+        // A long queue that lost something is no burst.
+        let proven_us = if congested { queue_us } else { standing_us };
+        if self.overflows() {
+            self.read.own_us.clear();
+            self.read.lossy_until_us = 0;
+        }
+        if self.lossy(input.now_us) {
+            self.capacity = self.capacity.max(rate.unwrap_or(0));
+            self.window_bytes = self.lossy_bytes();
+            self.reason = "the path loses by itself".into();
+            return;
+        }
         if std::mem::take(&mut self.read.gives) {
             self.window_bytes = self.window_bytes.max(goal);
         }
-        // A long queue that lost something is no burst.
-        let proven_us = if congested { queue_us } else { standing_us };
         if congested && self.give_way(input.now_us, goal, rate, standing_us, proven_us) {
             return;
         }
@@ -160,11 +173,43 @@ impl Notify {
             return false;
         }
         self.read.lost_us = Some(now_us);
+        self.own_loss(now_us);
         let blamed = now_us < self.steps.blamed_until_us;
         if blamed {
             self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
         }
         !blamed
+    }
+
+    /// A loss was told of; without a queue it may be the path's own.
+    pub(super) fn own_loss(&mut self, now_us: u64) {
+        if self.overflows() {
+            return;
+        }
+        let long_us = THRESHOLD_TRIPS * self.trip_us();
+        self.read.own_us.retain(|&us| now_us - us <= long_us);
+        self.read.own_us.push(now_us);
+        if self.read.own_us.len() >= OWN_LOSSES || self.lossy(now_us) {
+            self.read.lossy_until_us = now_us + long_us;
+        }
+    }
+
+    /// There is a queue that may have lost something; a short path is one of few packets, and of a queue of some.
+    fn overflows(&self) -> bool {
+        self.queue_us() > self.rtt_us() / 4
+    }
+
+    /// The path loses by itself: TCP's congestion control decides.
+    pub(super) fn lossy(&self, now_us: u64) -> bool {
+        now_us < self.read.lossy_until_us
+    }
+
+    /// A cwnd more than TCP lets through: until a loss is repaired all that came behind it is held back, and would be asked
+    /// for again too late.
+    fn lossy_bytes(&self) -> u64 {
+        let slack = self.slack_bytes() * 2;
+        let bytes = self.path_cwnd_bytes().saturating_mul(2).saturating_add(self.late_bytes() + slack);
+        bytes.max(self.window_for(self.capacity)).min(self.bound())
     }
 
     /// Others fill the queue: TCP's congestion control decides.
@@ -363,5 +408,50 @@ impl Notify {
     fn elsewhere(&self, rate: u64) -> bool {
         let of_path = carried(rate, self.trip_us()).saturating_add(self.path.notsent_bytes.into());
         2 * of_path < self.window_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, PathState};
+
+    const RTT_US: u64 = 20_000;
+
+    /// In Cruise on a path where TCP, for its losses, lets 12 packets through.
+    fn cruising(queue_us: u32) -> Notify {
+        let mut law = Notify::new(Limits::default());
+        (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, 800_000, 32 << 10);
+        let (min_rtt_us, mss_bytes) = (RTT_US as u32, 1448);
+        law.note(PathState {
+            min_rtt_us,
+            srtt_us: min_rtt_us + queue_us,
+            snd_cwnd_pkts: 12,
+            mss_bytes,
+            ..PathState::default()
+        });
+        law
+    }
+
+    #[test]
+    fn three_losses_in_fifty_round_trips_are_the_paths_own() {
+        let mut law = cruising(500);
+        for trip in [10, 20, 100, 110] {
+            law.own_loss(trip * RTT_US);
+            assert!(!law.lossy(trip * RTT_US), "trip {trip}");
+        }
+        law.own_loss(120 * RTT_US);
+        assert!(law.lossy(160 * RTT_US) && !law.lossy(180 * RTT_US));
+        // W is to last until a loss is repaired.
+        assert!(law.lossy_bytes() > 2 * 12 * 1448);
+    }
+
+    #[test]
+    fn losses_that_a_queue_explains_are_not() {
+        let mut law = cruising(6_000);
+        for trip in 1..10 {
+            law.own_loss(trip * RTT_US);
+        }
+        assert!(!law.lossy(10 * RTT_US));
     }
 }

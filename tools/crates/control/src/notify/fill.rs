@@ -25,6 +25,11 @@ impl Notify {
     /// let through anew when they come back. Before C is known each byte that arrives lets two through.
     pub(super) fn fill(&mut self, input: &Input<'_>) {
         self.read.paused = false;
+        if self.lossy(input.now_us) {
+            // What waits for cwnd makes no queue on the path.
+            self.filled_bytes = self.window_bytes;
+            return;
+        }
         let done = self.meter.latest_bytes();
         let lump = self.request();
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.

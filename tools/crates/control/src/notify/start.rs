@@ -40,11 +40,16 @@ impl Notify {
         }
         let congested = std::mem::take(&mut self.read.congested);
         if congested {
+            self.own_loss(input.now_us);
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
             if 2 * self.filled_bytes > goal {
                 self.read.shallow = true;
                 self.quiet.lose(input.now_us, self.rtt_us());
             }
+        }
+        if self.lossy(input.now_us) && self.capacity > 0 {
+            self.enter(Phase::Cruise, "losses while starting".into());
+            return;
         }
         let filled =
             self.filled_bytes + self.request() > goal || congested && self.blocked(input.now_us, RECOVERY_TRIPS);
