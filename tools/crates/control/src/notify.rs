@@ -111,6 +111,9 @@ struct ThisRead {
     /// When the latest losses without a queue were told of; and until when the path is one that loses by itself.
     own_us: Vec<u64>,
     lossy_until_us: u64,
+    /// W was made for such a path last; and requests once were.
+    lost_much: bool,
+    coarse: bool,
     /// A loss has shown that the queue holds no more than the slack.
     shallow: bool,
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
@@ -381,13 +384,14 @@ impl Notify {
             || self.read.shallow && carried(self.capacity, self.rtt_us()) < 4 * self.request();
         // The last packet of each is short, and cwnd counts packets.
         let small = LOSSY_REQUEST_BYTES.clamp(self.limits.min_request_bytes, self.limits.max_request_bytes);
+        self.read.coarse |= self.lossy(now_us);
         let request = if self.lossy(now_us) && self.request_bytes < small {
             small
         } else if crowded {
             let twice = 1 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             best.max(twice).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
         } else if self.phase == Phase::Cruise
-            && !self.lossy(now_us)
+            && !self.read.coarse
             && self.trial.is_none()
             && (best < self.request_bytes / 4 || best < self.request_bytes && coarse)
         {

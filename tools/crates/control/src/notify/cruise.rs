@@ -121,7 +121,7 @@ impl Notify {
             }
         }
         let goal = self.window_for(self.capacity);
-        let congested = self.congested(input.now_us);
+        let congested = self.congested(input);
         if input.now_us < self.rivals.until_us && input.share.is_none() {
             self.compete(input.now_us, goal, rate, longest_us);
             return;
@@ -133,10 +133,14 @@ impl Notify {
             self.read.lossy_until_us = 0;
         }
         if self.lossy(input.now_us) {
+            (self.trial, self.read.lost_much) = (None, true);
             self.capacity = self.capacity.max(rate.unwrap_or(0));
             self.window_bytes = self.lossy_bytes();
             self.reason = "the path loses by itself".into();
             return;
+        }
+        if std::mem::take(&mut self.read.lost_much) {
+            self.window_bytes = goal;
         }
         if std::mem::take(&mut self.read.gives) {
             self.window_bytes = self.window_bytes.max(goal);
@@ -168,12 +172,13 @@ impl Notify {
     }
 
     /// A loss was told of that may be of W as it is.
-    fn congested(&mut self, now_us: u64) -> bool {
+    fn congested(&mut self, input: &Input<'_>) -> bool {
+        let now_us = input.now_us;
         if !std::mem::take(&mut self.read.congested) {
             return false;
         }
         self.read.lost_us = Some(now_us);
-        self.own_loss(now_us);
+        self.own_loss(input);
         let blamed = now_us < self.steps.blamed_until_us;
         if blamed {
             self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
@@ -181,27 +186,30 @@ impl Notify {
         !blamed
     }
 
-    /// A loss was told of; without a queue it may be the path's own.
-    pub(super) fn own_loss(&mut self, now_us: u64) {
-        if self.overflows() {
+    /// A loss was told of; without a queue, other sessions or flows it may be the path's own. What one overflow lost may be
+    /// told of in several pages.
+    pub(super) fn own_loss(&mut self, input: &Input<'_>) {
+        let now_us = input.now_us;
+        let again = self.read.own_us.last().is_some_and(|us| now_us - us <= BLAME_TRIPS * self.trip_us());
+        if again || self.overflows() || input.share.is_some() || now_us < self.rivals.until_us {
             return;
         }
         let long_us = THRESHOLD_TRIPS * self.trip_us();
         self.read.own_us.retain(|&us| now_us - us <= long_us);
         self.read.own_us.push(now_us);
-        if self.read.own_us.len() >= OWN_LOSSES || self.lossy(now_us) {
+        if self.read.own_us.len() >= OWN_LOSSES {
             self.read.lossy_until_us = now_us + long_us;
         }
     }
 
-    /// There is a queue that may have lost something; a short path is one of few packets, and of a queue of some.
+    /// There is a queue that may have lost something, whoever's.
     fn overflows(&self) -> bool {
-        self.queue_us() > self.rtt_us() / 4
+        u64::from(self.path.srtt_us.saturating_sub(self.path.min_rtt_us)) > self.rtt_us() / 4
     }
 
     /// The path loses by itself: TCP's congestion control decides.
     pub(super) fn lossy(&self, now_us: u64) -> bool {
-        now_us < self.read.lossy_until_us
+        now_us < self.read.lossy_until_us && now_us >= self.rivals.until_us
     }
 
     /// A cwnd more than TCP lets through: until a loss is repaired all that came behind it is held back, and would be asked
@@ -433,14 +441,18 @@ mod tests {
         law
     }
 
+    fn at(trip: u64) -> Input<'static> {
+        Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] }
+    }
+
     #[test]
     fn three_losses_in_fifty_round_trips_are_the_paths_own() {
         let mut law = cruising(500);
-        for trip in [10, 20, 100, 110] {
-            law.own_loss(trip * RTT_US);
+        for trip in [10, 20, 100, 110, 112] {
+            law.own_loss(&at(trip));
             assert!(!law.lossy(trip * RTT_US), "trip {trip}");
         }
-        law.own_loss(120 * RTT_US);
+        law.own_loss(&at(120));
         assert!(law.lossy(160 * RTT_US) && !law.lossy(180 * RTT_US));
         // W is to last until a loss is repaired.
         assert!(law.lossy_bytes() > 2 * 12 * 1448);
@@ -449,9 +461,9 @@ mod tests {
     #[test]
     fn losses_that_a_queue_explains_are_not() {
         let mut law = cruising(6_000);
-        for trip in 1..10 {
-            law.own_loss(trip * RTT_US);
+        for trip in (10..60).step_by(5) {
+            law.own_loss(&at(trip));
         }
-        assert!(!law.lossy(10 * RTT_US));
+        assert!(!law.lossy(60 * RTT_US));
     }
 }

@@ -4,6 +4,7 @@
 use super::{FIRST_BYTES, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, STEADY_REQUESTS, STEADY_US, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
+use crate::readers::sharing;
 
 /// Least time between two looks while nothing is to be filled; and in Cruise while readers use all of W, but within so long
 /// have not.
@@ -27,7 +28,8 @@ impl Notify {
         self.read.paused = false;
         if self.lossy(input.now_us) {
             // What waits for cwnd makes no queue on the path.
-            self.filled_bytes = self.window_bytes;
+            (self.filled_bytes, self.bucket_bytes) = (self.window_bytes, self.request());
+            (self.moving_us, self.read.leisure) = (input.now_us, false);
             return;
         }
         let done = self.meter.latest_bytes();
@@ -72,14 +74,16 @@ impl Notify {
             self.read.blocked_us = self.read.hole.then_some(input.now_us);
             return;
         }
-        let leisure_bytes = self.leisure_bytes(input.now_us);
+        // Of several disks one may use all of its share, and not get the others'.
+        let leisure_bytes = self.leisure_bytes(input.now_us).filter(|_| sharing(input.disks) == 1);
         if std::mem::replace(&mut self.read.leisure, leisure_bytes.is_some()) {
             // Since when they have asked for more was not seen.
             self.last_tick_us = input.now_us;
         }
         if let Some(bytes) = leisure_bytes {
-            self.filled_bytes = bytes;
-            self.bucket_bytes = lump;
+            (self.filled_bytes, self.bucket_bytes) = (bytes, lump);
+            // Looks are too rare to tell.
+            self.ages.clear();
             return;
         }
         if self.capacity == 0 {

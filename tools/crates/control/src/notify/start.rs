@@ -40,7 +40,7 @@ impl Notify {
         }
         let congested = std::mem::take(&mut self.read.congested);
         if congested {
-            self.own_loss(input.now_us);
+            self.own_loss(input);
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
             if 2 * self.filled_bytes > goal {
                 self.read.shallow = true;
