@@ -37,7 +37,7 @@ const SMALL_REQUEST_BYTES: u64 = 16 << 10;
 const LEAST_REQUESTS: u64 = 3;
 const SMALL_PER_S: u64 = 2000;
 /// The least where a path loses by itself: two short packets in a hundred.
-const LOSSY_REQUEST_BYTES: u32 = 32 << 10;
+const LOSSY_REQUEST_BYTES: u64 = 32 << 10;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
 /// received.
 const SLACK_REQUESTS: u64 = 2;
@@ -108,12 +108,11 @@ struct ThisRead {
     congested: bool,
     /// When one was told of last, once the start was over.
     lost_us: Option<u64>,
-    /// When the latest losses without a queue were told of; and until when the path is one that loses by itself.
+    /// When the latest losses without a queue were told of; and until when the path is, or was, one that loses by itself.
     own_us: Vec<u64>,
     lossy_until_us: u64,
-    /// W was made for such a path last; and requests once were.
+    /// W was made for such a path last.
     lost_much: bool,
-    coarse: bool,
     /// A loss has shown that the queue holds no more than the slack.
     shallow: bool,
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
@@ -241,7 +240,11 @@ impl Notify {
         let ideal = least.max(path_bytes / REQUESTS_PER_BDP);
         // The nearest power of two: the one above from 3/4 of it on.
         let nearest = 1u64 << (ideal * 4 / 3).max(1).ilog2();
-        nearest.clamp(self.limits.min_request_bytes.into(), self.limits.max_request_bytes.into()) as u32
+        self.allowed_request(nearest)
+    }
+
+    fn allowed_request(&self, bytes: u64) -> u32 {
+        bytes.clamp(self.limits.min_request_bytes.into(), self.limits.max_request_bytes.into()) as u32
     }
 
     /// What the window should be if the path carries `rate`.
@@ -282,6 +285,11 @@ impl Notify {
 
     fn queue_us(&self) -> u64 {
         u64::from(self.path.srtt_us).saturating_sub(self.rtt_us())
+    }
+
+    /// The same of everyone, above the least round trip of all.
+    fn whole_queue_us(&self) -> u64 {
+        self.path.srtt_us.saturating_sub(self.path.min_rtt_us).into()
     }
 
     /// The time the bottleneck takes for one request.
@@ -383,15 +391,14 @@ impl Notify {
         let coarse = u64::from(best) < SMALL_REQUEST_BYTES
             || self.read.shallow && carried(self.capacity, self.rtt_us()) < 4 * self.request();
         // The last packet of each is short, and cwnd counts packets.
-        let small = LOSSY_REQUEST_BYTES.clamp(self.limits.min_request_bytes, self.limits.max_request_bytes);
-        self.read.coarse |= self.lossy(now_us);
+        let small = self.allowed_request(LOSSY_REQUEST_BYTES);
         let request = if self.lossy(now_us) && self.request_bytes < small {
             small
         } else if crowded {
-            let twice = 1 << (self.request_bytes.max(1).ilog2() + 1).min(31);
-            best.max(twice).clamp(self.limits.min_request_bytes, self.limits.max_request_bytes)
+            let twice = 1u64 << (self.request_bytes.max(1).ilog2() + 1).min(31);
+            self.allowed_request(twice.max(best.into()))
         } else if self.phase == Phase::Cruise
-            && !self.read.coarse
+            && self.read.lossy_until_us == 0
             && self.trial.is_none()
             && (best < self.request_bytes / 4 || best < self.request_bytes && coarse)
         {

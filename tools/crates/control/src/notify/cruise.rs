@@ -11,7 +11,6 @@ const MAX_PATIENCE_US: u64 = 10_000_000;
 const BLAME_TRIPS: u64 = 3;
 /// Other flows that fill the queue lose something at least so often, and so does this one.
 const LOST_US: u64 = 5_000_000;
-
 /// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
 const OWN_LOSSES: usize = 3;
 
@@ -130,7 +129,7 @@ impl Notify {
         let proven_us = if congested { queue_us } else { standing_us };
         if self.overflows() {
             self.read.own_us.clear();
-            self.read.lossy_until_us = 0;
+            self.read.lossy_until_us = self.read.lossy_until_us.min(input.now_us);
         }
         if self.lossy(input.now_us) {
             (self.trial, self.read.lost_much) = (None, true);
@@ -202,9 +201,9 @@ impl Notify {
         }
     }
 
-    /// There is a queue that may have lost something, whoever's.
+    /// There is a queue that may have lost something.
     fn overflows(&self) -> bool {
-        u64::from(self.path.srtt_us.saturating_sub(self.path.min_rtt_us)) > self.rtt_us() / 4
+        self.whole_queue_us() > self.rtt_us() / 4
     }
 
     /// The path loses by itself: TCP's congestion control decides.
@@ -215,16 +214,19 @@ impl Notify {
     /// A cwnd more than TCP lets through: until a loss is repaired all that came behind it is held back, and would be asked
     /// for again too late.
     fn lossy_bytes(&self) -> u64 {
-        let slack = self.slack_bytes() * 2;
-        let bytes = self.path_cwnd_bytes().saturating_mul(2).saturating_add(self.late_bytes() + slack);
-        bytes.max(self.window_for(self.capacity)).min(self.bound())
+        self.tcp_bytes(2).max(self.window_for(self.capacity)).min(self.bound())
+    }
+
+    /// W where TCP's congestion control decides: so many cwnd, and slacks.
+    fn tcp_bytes(&self, times: u64) -> u64 {
+        let bytes = self.path_cwnd_bytes().saturating_add(self.slack_bytes());
+        bytes.saturating_mul(times).saturating_add(self.late_bytes())
     }
 
     /// Others fill the queue: TCP's congestion control decides.
     fn compete(&mut self, now_us: u64, goal: u64, rate: Option<u64>, longest_us: u64) {
-        let most = self.path_cwnd_bytes().saturating_add(self.late_bytes() + self.slack_bytes());
-        let queue_us = u64::from(self.path.srtt_us.saturating_sub(self.path.min_rtt_us));
-        let alone = queue_us < self.queue_low_us();
+        let most = self.tcp_bytes(1);
+        let alone = self.whole_queue_us() < self.queue_low_us();
         // Who was there first keeps more for long: half of the path it is, however long the others make the queue.
         let half = self.capacity.max(self.read.reached) / 2;
         let half_bytes = carried(half, self.trip_us() + self.read.late_us).saturating_add(self.slack_bytes());

@@ -74,8 +74,7 @@ impl Notify {
             self.read.blocked_us = self.read.hole.then_some(input.now_us);
             return;
         }
-        // Of several disks one may use all of its share, and not get the others'.
-        let leisure_bytes = self.leisure_bytes(input.now_us).filter(|_| sharing(input.disks) == 1);
+        let leisure_bytes = self.leisure_bytes(input);
         if std::mem::replace(&mut self.read.leisure, leisure_bytes.is_some()) {
             // Since when they have asked for more was not seen.
             self.last_tick_us = input.now_us;
@@ -178,11 +177,11 @@ impl Notify {
     }
 
     /// F where readers have asked for the same for long, and for clearly less than they may: so much that more is seen to be
-    /// more.
-    fn leisure_bytes(&self, now_us: u64) -> Option<u64> {
-        let least = self.read.steady.least(now_us, STEADY_US.max(THRESHOLD_TRIPS * self.rtt_us()))?;
+    /// more. Of several disks one may use all of its share, and not get the others'.
+    fn leisure_bytes(&self, input: &Input<'_>) -> Option<u64> {
+        let least = self.read.steady.least(input.now_us, STEADY_US.max(THRESHOLD_TRIPS * self.rtt_us()))?;
         let bytes = least.saturating_add((STEADY_REQUESTS + 1) * self.request());
-        (bytes <= self.window_bytes / 4 * 3).then_some(bytes)
+        (bytes <= self.window_bytes / 4 * 3 && sharing(input.disks) == 1).then_some(bytes)
     }
 
     /// From one look to the next.
