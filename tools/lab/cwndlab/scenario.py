@@ -126,6 +126,7 @@ class Workload(Section):
     luns: Annotated[int, Field(ge=1, le=64)] = 1
     idle_luns: Annotated[int, Field(ge=0, le=64)] = 0
     random_luns: Annotated[int, Field(ge=0, le=64)] = 0
+    random_iodepth: Annotated[int, Field(ge=1, le=1024)] = 32
 
     @property
     def disks(self) -> int:

@@ -11,7 +11,7 @@ from cross import Receiver
 
 PROGRESS_PERIOD_S = 0.5
 # What workload.random_luns says of a disk.
-RANDOM = ["--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=32"]
+RANDOM = ["--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio"]
 
 
 def readers(workload: dict, sessions: list[list[str]]) -> list[dict]:
@@ -46,7 +46,7 @@ def fio_command(workload: dict, reading: list[dict]) -> list[str]:
     for reader in reading:
         command += [f"--name={reader['disk']}", f"--filename=/dev/{reader['disk']}"]
         if reader["random"] and workload["random_luns"]:
-            command += RANDOM
+            command += [*RANDOM, f"--iodepth={workload['random_iodepth']}"]
         if after_s := reader["session"] * workload["stagger_s"]:
             command += [f"--startdelay={after_s}", f"--runtime={workload['runtime_s'] - after_s}"]
     return command
