@@ -21,6 +21,7 @@ SHORT = ("workload.runtime_s=5",)
 LOSSY = (*SHORT, "net.loss_pct=0.2")
 LOSS_PCT = (0.05, 1, 5, 12)
 RANDOM = (*SHORT, "workload.kind=random", "workload.bs_kb=4", "workload.iodepth=16")
+UNEQUAL = ("workload.runtime_s=4", "workload.luns=2", "workload.random_luns=1", "workload.random_iodepth=1")
 OFF = ("target.tpg_attributes.cwnd_feedback=0",)
 SEARCHES = ("linear", "binary")
 # 23 packets; TCP's own bursts of a millisecond at a third of the rate are as many.
@@ -67,6 +68,7 @@ RUNS = {
     **{f"pacing shift {shift}": ("wan-100m-20ms", "static", (*SHORT_QUEUE, f"{SHIFT}={shift}")) for shift in (0, 13)},
     "long": ("wan-1g-200ms", "feedback", ("workload.runtime_s=5",)),
     "two disks": ("wan-100m-20ms", "feedback", (*SHORT, "workload.luns=2")),
+    "unequal disks": ("wan-1g-50ms", "feedback", UNEQUAL),
     "random stock": ("wan-100m-20ms", "stock", RANDOM),
     "random feedback": ("wan-100m-20ms", "feedback", RANDOM),
     "changes": ("wan-100m-20ms", "feedback", CHANGES),
@@ -197,6 +199,10 @@ def test_every_backstore_has_the_page_or_refuses_it(results, name, refusal):
 
 def test_disks_of_one_session_share_the_link(results):
     assert results["two disks"]["throughput_bytes_per_s"] > 0.8 * results["plain"]["throughput_bytes_per_s"]
+
+
+def test_a_disk_that_wants_little_leaves_the_path_to_the_other(results):
+    assert results["unequal disks"]["throughput_bytes_per_s"] > 80e6
 
 
 def test_random_reads_do_not_suffer(results):

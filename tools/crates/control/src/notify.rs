@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 
 use self::cruise::{Aim, Before, Patience, Steps};
 use crate::rate::{Ages, Meter, carried, per_second};
-use crate::readers::{Readers, Steady, commands, sharing};
+use crate::readers::{Readers, Steady};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
 /// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
@@ -143,8 +143,6 @@ pub struct Notify {
     ages: Ages,
     path: PathState,
     readers: Readers,
-    /// Commands that the disks take that share the window.
-    disk_commands: u32,
     read: ThisRead,
     /// W, and what of it is let through so far.
     window_bytes: u64,
@@ -194,7 +192,7 @@ pub struct Notify {
 
 impl Notify {
     pub fn new(limits: Limits) -> Self {
-        let mut law = Self { limits, disk_commands: u32::MAX, ..Self::default() };
+        let mut law = Self { limits, ..Self::default() };
         law.rest_settings();
         law
     }
@@ -269,7 +267,7 @@ impl Notify {
     /// Commands that may be outstanding: what the target's command window and the disks take, less what the page needs.
     fn max_commands(&self) -> u64 {
         let window = if self.path.command_window == 0 { ASSUMED_COMMANDS } else { self.path.command_window };
-        window.min(self.disk_commands).saturating_sub(SPARE_COMMANDS).clamp(1, self.limits.max_commands).into()
+        window.min(self.readers.commands()).saturating_sub(SPARE_COMMANDS).clamp(1, self.limits.max_commands).into()
     }
 
     fn bound(&self) -> u64 {
@@ -320,7 +318,7 @@ impl Notify {
     }
 
     /// W is on the path, all of it, and makes no queue: the path carries more, and W may be more.
-    fn idle(&self, input: &Input<'_>, queue_us: u64, rate: Option<u64>) -> bool {
+    fn idle(&self, queue_us: u64, rate: Option<u64>) -> bool {
         if self.window_bytes >= self.bound() {
             return false;
         }
@@ -329,7 +327,7 @@ impl Notify {
         // A path that is full at C brings no more than C, W or no W.
         let more = self.window_bytes < self.window_for(self.capacity)
             || rate.is_some_and(|rate| rate > self.capacity.saturating_add(self.capacity / 128));
-        queue_us < self.queue_low_us() && 2 * waiting < 5 * self.request() && more && self.asked_in_full(input)
+        queue_us < self.queue_low_us() && 2 * waiting < 5 * self.request() && more && self.asked_in_full()
     }
 
     /// No more than what comes in about a quarter of a second: a reader waits for all of a portion. Where the path loses by
@@ -370,15 +368,15 @@ impl Notify {
     }
 
     /// The readers want more than the window lets through, and TCP lets the window through.
-    fn asked_in_full(&self, input: &Input<'_>) -> bool {
+    fn asked_in_full(&self) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
         let cwnd_bytes = self.path_cwnd_bytes().saturating_add(self.slack_bytes());
-        self.asked(input) && (cwnd_bytes >= self.path_bytes() || u64::from(self.path.notsent_bytes) < self.request())
+        self.asked() && (cwnd_bytes >= self.path_bytes() || u64::from(self.path.notsent_bytes) < self.request())
     }
 
-    fn asked(&self, input: &Input<'_>) -> bool {
+    fn asked(&self) -> bool {
         let request = self.request().max(1);
-        (self.readers.asked_bytes(input.disks) / request).saturating_add(1) >= self.window_bytes / request
+        (self.readers.claimed_bytes() / request).saturating_add(1) >= self.window_bytes / request
     }
 
     /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
@@ -386,7 +384,8 @@ impl Notify {
     fn fit_request(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
         let best = self.request_for(self.capacity);
-        let crowded = self.window_for(self.capacity) + self.request() > self.max_commands() * self.request();
+        let commands = self.max_commands().min(self.readers.wanting_commands().into());
+        let crowded = self.window_for(self.capacity) + self.request() > commands * self.request();
         // Few of them fill the path, or two are more than a short queue holds.
         let coarse = u64::from(best) < SMALL_REQUEST_BYTES
             || self.read.shallow && carried(self.capacity, self.rtt_us()) < 4 * self.request();
@@ -415,7 +414,7 @@ impl Notify {
     }
 
     /// In words. What is asked for, does not arrive and does not wait for TCP either is with the target's disk.
-    fn limit(&self, input: &Input<'_>, rate: Option<u64>) -> &'static str {
+    fn limit(&self, rate: Option<u64>) -> &'static str {
         let wanted = carried(self.capacity, self.rtt_us()).saturating_add(self.slack_bytes());
         let arriving = carried(rate.unwrap_or(u64::MAX), self.path.srtt_us.into());
         match self.phase {
@@ -423,7 +422,7 @@ impl Notify {
             _ if self.read.leisure => "application",
             _ if u64::from(self.path.snd_wnd_bytes) < self.window_bytes => "advertised window",
             _ if u64::from(self.path.sndbuf_bytes) < self.window_bytes => "send buffer",
-            _ if self.asked(input)
+            _ if self.asked()
                 && u64::from(self.path.notsent_bytes) < self.request()
                 && arriving < self.window_bytes / 2 =>
             {
@@ -433,7 +432,7 @@ impl Notify {
             _ if wanted > self.limits.max_window_bytes => "depth",
             _ if wanted > self.bound() => "request size",
             _ if self.capacity > 0 && self.window_bytes >= wanted => "link",
-            _ if self.asked_in_full(input) => "depth",
+            _ if self.asked_in_full() => "depth",
             _ => "application",
         }
     }
@@ -455,25 +454,27 @@ impl Notify {
         least_us.max(QUESTION_SHARE * self.trip_us() * request / self.window_bytes.max(request))
     }
 
-    fn output(&self, input: &Input<'_>, next_us: u64) -> Output {
-        let (reading, rate) = (sharing(input.disks), self.rate());
-        let in_use = self.readers.asked_bytes(input.disks) >= self.window_bytes / 2;
+    fn output(&mut self, input: &Input<'_>, next_us: u64) -> Output {
+        let rate = self.rate();
+        let hungry = self.readers.hungry(self.rate_span_us());
+        let in_use = self.readers.asked_bytes() >= self.window_bytes / 2;
         // Where a question is always on its way, it does not take the place of a read; but where a loss has shown a
-        // short queue, that one more read would lose. Of several disks the shares are rounded up.
+        // short queue, that one more read would lose.
         let always = self.phase == Phase::Cruise && self.rtt_us() >= CRUISE_PAGE_US;
-        let spare = always && !self.read.shallow && reading == 1 && !self.lossy(input.now_us);
+        let spare = always && !self.read.shallow && !self.lossy(input.now_us);
+        let (paused, request_bytes, max_commands) = (self.read.paused, self.request(), self.max_commands());
         Output {
             phase: self.phase.name(),
-            limit: self.limit(input, rate),
+            limit: self.limit(rate),
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
             depths: self.readers.depths(
-                |bytes| if self.read.paused { 1 } else { self.filled_bytes / bytes + u64::from(spare) },
-                self.request(),
-                self.max_commands(),
-                input.disks,
+                self.filled_bytes,
+                |window_bytes, bytes| if paused { 1 } else { window_bytes / bytes + u64::from(spare) },
+                request_bytes,
+                max_commands,
             ),
-            read_ahead_bytes: (self.read_ahead_bytes.max(self.least_read_ahead_bytes(input.now_us)) / reading)
+            read_ahead_bytes: (self.read_ahead_bytes.max(self.least_read_ahead_bytes(input.now_us)) / hungry)
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
             rate: rate.filter(|_| in_use),
             next_us,
@@ -488,7 +489,7 @@ impl Strategy for Notify {
         if let Some(path) = input.path {
             self.note(path);
         }
-        self.disk_commands = commands(input.disks);
+        self.readers.look(input.now_us, self.trip_us(), input.disks);
         self.out_of_order_pkts = input.out_of_order_pkts();
         self.rest_settings();
         self.output(input, u64::MAX)
@@ -498,24 +499,20 @@ impl Strategy for Notify {
         if let Some(path) = input.path {
             self.note(path);
         }
-        self.disk_commands = commands(input.disks);
         if self.phase == Phase::Rest {
             self.enter(Phase::Start, "a read began".into());
             self.request_changed_us = input.now_us;
             (self.last_tick_us, self.moving_us) = (input.now_us, input.now_us);
         }
-        if let Some(request_bytes) = input.request_bytes() {
-            if self.request_bytes != request_bytes {
-                // The means were of requests of the other size.
-                self.request_bytes = request_bytes;
-                self.readers.clear();
-            }
-            self.window_bytes = self.window_bytes.min(self.bound());
+        if let Some(request_bytes) = input.request_bytes().filter(|&bytes| bytes != self.request_bytes) {
+            self.request_bytes = request_bytes;
+            self.readers.clear();
         }
-        self.readers.look(input.disks);
+        self.readers.look(input.now_us, self.trip_us(), input.disks);
+        self.window_bytes = self.window_bytes.min(self.bound());
         let read_bytes = input.read_bytes();
         self.meter.push(input.now_us, input.received.map_or(read_bytes, |received| received.bytes));
-        let asked = self.readers.asked_bytes(input.disks);
+        let asked = self.readers.asked_bytes();
         self.ages.push(input.now_us, asked, read_bytes);
         self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.request());
         self.received_bytes = input.received.map(|received| received.bytes);

@@ -1,35 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The disks' readers: a window counts bytes, and a disk may be read in pieces smaller than the request size.
+//! The disks' readers: a window counts bytes, a disk may be read in pieces smaller than the request size, and of several
+//! disks some want less than an equal share.
 
 use crate::DiskState;
+use crate::rate::carried;
 
 /// Reads over which a disk's mean request is taken, and the first such: a random reader waits for it.
 const MEAN_READS: u64 = 16;
 const FIRST_READS: u64 = 4;
 /// Least depth for a disk whose requests are small: open-iscsi's default, and the page. What it costs in bytes is little.
 const SMALL_DEPTH: u64 = 33;
+/// A disk that leaves some of its share may ask for so much more than twice what it does, until it is looked at again: what
+/// the kernel's own read-ahead asks for.
+const MORE_BYTES: u64 = 128 << 10;
+/// For so long a disk has one command more than another, of those that cannot be shared evenly.
+const TURN_US: u64 = 100_000;
 
 /// One disk's latest requests.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Reader {
-    bytes: u64,
-    ios: u64,
+    /// The counters of bytes and reads from which the mean is taken.
+    since: Option<(u64, u64)>,
     mean_bytes: u64,
+    command_bytes: u64,
+    asked_bytes: u64,
+    /// The most in flight lately, less and less within a round trip; and its share of the window.
+    claim_bytes: u64,
+    share_bytes: u64,
+    max_depth: u32,
+    /// It shares the window; and takes all that it can get.
+    shares: bool,
+    wants: bool,
+    /// When it last asked for all of its share.
+    wanted_us: u64,
 }
 
 impl Reader {
-    fn new(disk: &DiskState) -> Self {
-        Self { bytes: disk.read_bytes, ios: disk.read_ios, mean_bytes: 0 }
-    }
-
-    fn look(&mut self, disk: &DiskState) {
-        let (Some(bytes), Some(ios)) = (disk.read_bytes.checked_sub(self.bytes), disk.read_ios.checked_sub(self.ios))
-        else {
-            *self = Self::new(disk);
+    /// The mean request, once there are enough. A counter that went backwards starts anew.
+    fn measure(&mut self, disk: &DiskState) {
+        let counters = (disk.read_bytes, disk.read_ios);
+        let (bytes, ios) = *self.since.get_or_insert(counters);
+        let (Some(bytes), Some(ios)) = (disk.read_bytes.checked_sub(bytes), disk.read_ios.checked_sub(ios)) else {
+            (self.since, self.mean_bytes) = (Some(counters), 0);
             return;
         };
         if ios >= if self.mean_bytes == 0 { FIRST_READS } else { MEAN_READS } {
-            *self = Self { mean_bytes: bytes / ios, ..Self::new(disk) };
+            (self.since, self.mean_bytes) = (Some(counters), bytes / ios);
         }
     }
 
@@ -37,66 +53,135 @@ impl Reader {
     fn command_bytes(&self, request_bytes: u64) -> u64 {
         if self.mean_bytes == 0 { request_bytes } else { self.mean_bytes.clamp(512, request_bytes.max(512)) }
     }
+
+    /// One command more than so many bytes is more than its share, give or take some.
+    fn more(&self, bytes: u64, some_bytes: u64) -> bool {
+        bytes.saturating_add(self.command_bytes).saturating_add(some_bytes) > self.share_bytes
+    }
 }
 
-/// Disks that share the window: those that read; while none does, all, as they could begin at once.
-fn sharers(disks: &[DiskState]) -> impl Iterator<Item = &DiskState> {
-    let none = !disks.iter().any(|d| d.reading);
-    disks.iter().filter(move |d| d.reading || none)
-}
-
-/// How many they are.
-pub fn sharing(disks: &[DiskState]) -> u64 {
-    sharers(disks).count().max(1) as u64
-}
-
-/// Commands that they take.
-pub fn commands(disks: &[DiskState]) -> u32 {
-    sharers(disks).fold(0, |sum: u32, d| sum.saturating_add(d.max_depth))
-}
-
-/// By the input's order of disks.
+/// By the input's order of disks, as they were looked at last.
 #[derive(Debug, Default)]
-pub struct Readers(Vec<Reader>);
+pub struct Readers {
+    disks: Vec<Reader>,
+    looked_us: u64,
+}
 
 impl Readers {
-    pub fn look(&mut self, disks: &[DiskState]) {
-        if self.0.len() != disks.len() {
-            self.0 = disks.iter().map(Reader::new).collect();
+    pub fn look(&mut self, now_us: u64, trip_us: u64, disks: &[DiskState]) {
+        self.disks.resize_with(disks.len(), Reader::default);
+        let elapsed_us = now_us.saturating_sub(std::mem::replace(&mut self.looked_us, now_us)).min(trip_us);
+        let none_reads = !disks.iter().any(|d| d.reading);
+        for (reader, disk) in self.disks.iter_mut().zip(disks) {
+            reader.measure(disk);
+            reader.command_bytes = reader.command_bytes(disk.request_bytes.into());
+            reader.asked_bytes = u64::from(disk.in_flight) * reader.command_bytes;
+            let less_bytes = carried(reader.claim_bytes, elapsed_us * 1_000_000 / trip_us.max(1));
+            reader.claim_bytes = reader.asked_bytes.max(reader.claim_bytes - less_bytes);
+            (reader.shares, reader.max_depth) = (disk.reading || none_reads, disk.max_depth);
         }
-        for (reader, disk) in self.0.iter_mut().zip(disks) {
-            reader.look(disk);
+        let alone = self.sharing() == 1;
+        for reader in &mut self.disks {
+            let all = reader.more(reader.claim_bytes, reader.share_bytes / 8);
+            reader.wants = reader.shares && (alone || none_reads || all);
+            if all {
+                reader.wanted_us = now_us;
+            }
         }
     }
 
-    /// The means were of requests of another size.
+    /// Requests are of another size from now on.
     pub fn clear(&mut self) {
-        self.0.clear();
+        for reader in &mut self.disks {
+            (reader.since, reader.mean_bytes) = (None, 0);
+        }
+    }
+
+    /// Disks that share the window: those that read; while none does, all, as they could begin at once.
+    fn sharers(&self) -> impl Iterator<Item = &Reader> {
+        self.disks.iter().filter(|reader| reader.shares)
+    }
+
+    /// How many they are.
+    pub fn sharing(&self) -> u64 {
+        self.sharers().count().max(1) as u64
+    }
+
+    /// And without those that have left some of their share for so long.
+    pub fn hungry(&self, for_us: u64) -> u64 {
+        let lately = |reader: &&Reader| self.looked_us.saturating_sub(reader.wanted_us) <= for_us;
+        match self.sharers().filter(lately).count() {
+            0 => self.sharing(),
+            hungry => hungry as u64,
+        }
+    }
+
+    /// What one disk leaves of its share another takes at once.
+    pub fn compete(&self) -> bool {
+        self.sharing() > 1 && self.sharers().any(|reader| reader.more(reader.asked_bytes, 0))
+    }
+
+    /// Commands that the disks take which share the window; before there are any, all.
+    pub fn commands(&self) -> u32 {
+        if self.disks.is_empty() { u32::MAX } else { commands(self.sharers()) }
+    }
+
+    /// The same of those that want more than their share; if none does, of all.
+    pub fn wanting_commands(&self) -> u32 {
+        match commands(self.sharers().filter(|reader| reader.wants)) {
+            0 => self.commands(),
+            wanting => wanting,
+        }
     }
 
     /// Bytes in flight.
-    pub fn asked_bytes(&self, disks: &[DiskState]) -> u64 {
-        let of = |(d, r): (&DiskState, &Reader)| u64::from(d.in_flight) * r.command_bytes(d.request_bytes.into());
-        disks.iter().zip(&self.0).map(of).fold(0, u64::saturating_add)
+    pub fn asked_bytes(&self) -> u64 {
+        self.disks.iter().fold(0, |sum, reader| sum.saturating_add(reader.asked_bytes))
     }
 
-    /// The window as depths, an equal share for each disk that reads. `commands`: of a size in bytes, that the window has.
+    /// The same, with what is kept for disks that want less than their share.
+    pub fn claimed_bytes(&self) -> u64 {
+        let claimed = |reader: &Reader| if reader.wants { reader.asked_bytes } else { reader.claim_bytes };
+        self.disks.iter().map(claimed).fold(0, u64::saturating_add)
+    }
+
+    /// The window as depths: equal shares for the disks that share it, and what those leave that want less is the others'.
+    /// `commands`: of a size in bytes, that a window has.
     pub fn depths(
-        &self,
-        commands: impl Fn(u64) -> u64,
+        &mut self,
+        window_bytes: u64,
+        commands: impl Fn(u64, u64) -> u64,
         request_bytes: u64,
         max_commands: u64,
-        disks: &[DiskState],
     ) -> Vec<u32> {
-        let reading = sharing(disks);
-        let depth = |(i, disk): (usize, &DiskState)| {
-            let command_bytes = self.0.get(i).map_or(request_bytes, |r| r.command_bytes(request_bytes));
-            let least = if command_bytes < request_bytes / 2 { SMALL_DEPTH } else { 1 };
-            let share = commands(command_bytes).div_ceil(reading).max(least);
-            share.clamp(1, u64::from(disk.max_depth).clamp(1, max_commands)) as u32
+        let count = self.sharing();
+        let equal_bytes = window_bytes / count;
+        let wanting = self.disks.iter().filter(|reader| reader.wants).count() as u64;
+        let most_kept_bytes = if wanting > 0 { equal_bytes } else { window_bytes };
+        let kept = |reader: &Reader| if reader.wants { 0 } else { reader.claim_bytes.min(most_kept_bytes) };
+        let left_bytes = self.disks.iter().map(kept).fold(window_bytes, u64::saturating_sub);
+        // What is left over goes round among those that want more.
+        let mut turn = self.looked_us / TURN_US;
+        let depth = |reader: &mut Reader| {
+            let bytes = reader.command_bytes(request_bytes);
+            let (own_bytes, among) = match wanting {
+                0 => (equal_bytes.max(reader.claim_bytes + left_bytes / count), 1),
+                _ => (left_bytes, wanting),
+            };
+            let most_bytes = if reader.wants { u64::MAX } else { 2 * reader.claim_bytes + MORE_BYTES };
+            reader.share_bytes = most_bytes.min(own_bytes / among);
+            let least = if bytes < request_bytes / 2 { SMALL_DEPTH } else { 1 };
+            turn += u64::from(reader.wants);
+            let depth = (commands(own_bytes, bytes) + turn % among) / among;
+            let depth = depth.min(most_bytes.div_ceil(bytes)).max(least);
+            depth.clamp(1, u64::from(reader.max_depth).clamp(1, max_commands)) as u32
         };
-        disks.iter().enumerate().map(depth).collect()
+        self.disks.iter_mut().map(depth).collect()
     }
+}
+
+fn commands<'a>(readers: impl Iterator<Item = &'a Reader>) -> u32 {
+    readers.fold(0, |sum: u32, reader| sum.saturating_add(reader.max_depth))
 }
 
 /// What readers ask for at once, in bytes, as long as that stays about the same.
@@ -126,6 +211,65 @@ impl Steady {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const REQUEST_BYTES: u64 = 16 << 10;
+    const TRIP_US: u64 = 20_000;
+
+    /// Whole requests in flight of each disk.
+    fn look(readers: &mut Readers, trip: u64, in_flight: &[u32]) {
+        let disk =
+            DiskState { reading: true, request_bytes: REQUEST_BYTES as u32, max_depth: 128, ..Default::default() };
+        let disks: Vec<DiskState> = in_flight.iter().map(|&in_flight| DiskState { in_flight, ..disk }).collect();
+        readers.look(trip * TRIP_US, TRIP_US, &disks);
+    }
+
+    /// Of a window of 24 requests.
+    fn depths(readers: &mut Readers) -> Vec<u32> {
+        readers.depths(24 * REQUEST_BYTES, |window_bytes, bytes| window_bytes / bytes, REQUEST_BYTES, 128)
+    }
+
+    #[test]
+    fn disks_that_want_more_have_equal_shares() {
+        let mut readers = Readers::default();
+        for (trip, in_flight) in [[0, 0, 0], [8, 8, 8], [8, 7, 7], [8, 7, 8]].iter().enumerate() {
+            look(&mut readers, trip as u64, in_flight);
+            assert_eq!(depths(&mut readers), [8, 8, 8], "trip {trip}");
+        }
+    }
+
+    #[test]
+    fn what_a_disk_leaves_of_its_share_is_the_others() {
+        let mut readers = Readers::default();
+        look(&mut readers, 0, &[8, 8, 8]);
+        assert_eq!(depths(&mut readers), [8, 8, 8]);
+        look(&mut readers, 1, &[8, 8, 2]);
+        assert!(readers.compete());
+        let depths = depths(&mut readers);
+        assert_eq!(depths[..2], [11, 11]);
+        // And may ask for more again.
+        assert!((3..=11).contains(&depths[2]), "{depths:?}");
+        assert_eq!((readers.hungry(TRIP_US), readers.hungry(0)), (3, 2));
+        assert_eq!((readers.commands(), readers.wanting_commands()), (384, 256));
+    }
+
+    #[test]
+    fn disks_that_all_want_less_may_each_ask_for_an_equal_share() {
+        let mut readers = Readers::default();
+        for (trip, in_flight) in [[8, 8, 8], [3, 5, 1], [3, 5, 1]].iter().enumerate() {
+            look(&mut readers, trip as u64, in_flight);
+            let depths = depths(&mut readers);
+            assert!(depths.iter().all(|&d| d >= 8) && depths.iter().sum::<u32>() <= 26, "trip {trip}: {depths:?}");
+        }
+        assert!(!readers.compete());
+    }
+
+    #[test]
+    fn one_disk_alone_has_the_window() {
+        let mut readers = Readers::default();
+        look(&mut readers, 0, &[1]);
+        assert_eq!(depths(&mut readers), [24]);
+        assert!(!readers.compete());
+    }
 
     #[test]
     fn readers_are_steady_as_long_as_they_stay_within_the_band() {

@@ -7,7 +7,7 @@
 //! little more. While the path has room, throughput grows as the window does: a trial has *gained* if it brought at least
 //! an eighth of that. `docs/control.md` says more.
 
-use crate::readers::{Readers, commands};
+use crate::readers::Readers;
 use crate::{Input, Limits, Output, Strategy};
 
 /// The first window, and how much `linear` adds to it each time.
@@ -124,15 +124,15 @@ impl Search {
 
     /// The largest window that the limits allow.
     fn bound(&self, input: &Input<'_>) -> u64 {
-        let depth = commands(input.disks).clamp(1, self.limits.max_commands);
+        let depth = self.readers.commands().clamp(1, self.limits.max_commands);
         let hardware = input.disks.iter().map(|d| d.max_request_bytes).filter(|&bytes| bytes > 0).min();
         let request = self.limits.max_request_bytes.min(hardware.unwrap_or(u32::MAX));
         self.limits.max_window_bytes.min(u64::from(depth) * u64::from(request))
     }
 
     /// The readers ask for most of the window.
-    fn in_use(&self, input: &Input<'_>) -> bool {
-        self.readers.asked_bytes(input.disks) >= self.window_bytes / 2
+    fn in_use(&self) -> bool {
+        self.readers.asked_bytes() >= self.window_bytes / 2
     }
 
     fn request_for(&self, window_bytes: u64) -> u32 {
@@ -173,7 +173,7 @@ impl Search {
             return;
         }
         span.looks += 1;
-        span.full_looks += u32::from(self.in_use(input));
+        span.full_looks += u32::from(self.in_use());
         self.span = Some(span);
         if !self.over(&span, MEASURE_TURNS, input, bytes) {
             return;
@@ -249,7 +249,7 @@ impl Search {
     fn output(&mut self, input: &Input<'_>, phase: &'static str, next_us: u64) -> Output {
         let wanted = self.request_for(self.window_bytes);
         let refused = std::mem::replace(&mut self.wanted_request_bytes, wanted) == wanted && !input.changing();
-        let used = self.in_use(input);
+        let used = self.in_use();
         // Behind the drain come requests of the new size, and no more than the window may follow.
         let command_bytes = if refused { self.request_bytes } else { wanted.max(self.request_bytes) };
         if command_bytes != self.request_bytes {
@@ -257,7 +257,7 @@ impl Search {
         }
         let request_bytes = u64::from(command_bytes);
         let max_commands = u64::from(self.limits.max_commands);
-        let commands = |bytes| self.window_bytes.div_ceil(bytes);
+        let commands = u64::div_ceil;
         Output {
             phase,
             limit: match phase {
@@ -268,7 +268,7 @@ impl Search {
             },
             window_bytes: self.window_bytes,
             request_bytes: wanted,
-            depths: self.readers.depths(commands, request_bytes, max_commands, input.disks),
+            depths: self.readers.depths(self.window_bytes, commands, request_bytes, max_commands),
             read_ahead_bytes: (2 * self.window_bytes).max(READ_AHEAD_BYTES).min(self.limits.max_read_ahead_bytes),
             rate: None,
             next_us,
@@ -281,6 +281,7 @@ impl Search {
 impl Strategy for Search {
     fn rest(&mut self, input: &Input<'_>) -> Output {
         self.span = None;
+        self.readers.look(input.now_us, ASSUMED_TURN_US, input.disks);
         self.request_bytes = self.request_for(self.window_bytes);
         self.output(input, "rest", u64::MAX)
     }
@@ -291,7 +292,8 @@ impl Strategy for Search {
             self.readers.clear();
             self.span = None;
         }
-        self.readers.look(input.disks);
+        let turn_us = self.turn_us().unwrap_or(ASSUMED_TURN_US);
+        self.readers.look(input.now_us, turn_us, input.disks);
         self.measure(input);
         let turn_us = self.turn_us().unwrap_or(ASSUMED_TURN_US);
         let wait_us = (turn_us / 4).clamp(*TICK_US.start(), *TICK_US.end());

@@ -29,6 +29,8 @@ struct Path {
     rival_us: u64,
     /// What the reader asks for at once, however much it may.
     reader_bytes: f64,
+    /// Another disk is read as well, so much at a time.
+    other_disk_bytes: f64,
 }
 
 impl std::fmt::Display for Path {
@@ -109,6 +111,7 @@ impl Path {
             read_bytes,
             rival_us,
             reader_bytes,
+            other_disk_bytes: 0.0,
         }
     }
 
@@ -142,8 +145,12 @@ impl Path {
             sndbuf_bytes: u32::MAX,
             ..Default::default()
         };
-        let mut set: Output =
-            law.rest(&Input { now_us: 0, path: Some(path), received: None, share: None, disks: &[disk] });
+        // And what has to be received until its read is done.
+        let (mut other, mut other_done) = (disk, 0.0);
+        let disks = if self.other_disk_bytes > 0.0 { 2 } else { 1 };
+        let both = [disk, other];
+        let rest = Input { now_us: 0, path: Some(path), received: None, share: None, disks: &both[..disks] };
+        let mut set: Output = law.rest(&rest);
         let (mut request, mut next_tick, mut next_page) = (f64::from(set.request_bytes), 1_000, 1_000);
         // When it was asked for; and what the target answered, behind how much data.
         let mut page: Option<(u64, Option<(PathState, f64)>)> = None;
@@ -166,10 +173,19 @@ impl Path {
             let last_half = step * STEP_US * 2 >= (seconds * 1e6) as u64;
             // The initiator: whole requests, up to the depth.
             let mut new = 0.0;
+            if disks > 1 && received + 1.0 >= other_done {
+                other.read_bytes += u64::from(other.in_flight) * self.other_disk_bytes as u64;
+                other.read_ios += u64::from(other.in_flight);
+                other.in_flight = 1;
+                asked += self.other_disk_bytes;
+                new += self.other_disk_bytes;
+                other_done = asked;
+            }
+            let others = f64::from(other.in_flight) * self.other_disk_bytes;
             wanted += if received + 1.0 >= wanted { self.read_bytes } else { 0.0 };
             let most = self.reader_bytes.max(request);
             while asked < wanted
-                && (asked - received) / request + 1.0 <= f64::from(set.depths[0])
+                && (asked - others - received) / request + 1.0 <= f64::from(set.depths[0])
                 && asked - received + request <= most
             {
                 asked += request;
@@ -250,9 +266,10 @@ impl Path {
             all_acked += acked;
 
             disk.request_bytes = request as u32;
-            disk.read_bytes = ((received / request).floor() * request) as u64;
-            disk.read_ios = (received / request) as u64;
-            disk.in_flight = ((asked - received) / request).ceil() as u32;
+            let own = received - other.read_bytes as f64;
+            disk.read_bytes = ((own / request).floor() * request) as u64;
+            disk.read_ios = (own / request) as u64;
+            disk.in_flight = ((asked - others - received) / request).ceil() as u32;
             path.snd_cwnd_pkts = (tcp.cwnd / MSS) as u32;
             path.ssthresh_pkts = if tcp.slow_start { u32::MAX } else { (0.7 * tcp.lost_at / MSS) as u32 };
             path.bytes_acked = all_acked as u64;
@@ -271,12 +288,13 @@ impl Path {
             }
             if now >= next_tick || arrived_page.is_some() {
                 out.looks_last_half += u64::from(last_half);
+                let both = [disk, other];
                 set = law.tick(&Input {
                     now_us: now,
                     path: arrived_page,
                     received: Some(Received { bytes: ((received / MSS).floor() * MSS) as u64, out_of_order_pkts }),
                     share: None,
-                    disks: &[disk],
+                    disks: &both[..disks],
                 });
                 next_tick = set.next_us;
                 // Without a drain, that is the lab's; which leaves no depth behind that was made for smaller requests.
@@ -293,7 +311,7 @@ impl Path {
             }
         }
         out.limit = set.limit;
-        out.spare_commands = u64::from(set.depths[0]) - set.window_bytes / u64::from(set.request_bytes);
+        out.spare_commands = u64::from(set.depths[0]).saturating_sub(set.window_bytes / u64::from(set.request_bytes));
         out
     }
 }
@@ -478,12 +496,27 @@ fn a_near_reader_that_comes_back_asks_for_no_burst() {
 #[test]
 fn a_leisurely_reader_is_looked_at_a_hundred_times_a_second() {
     for rtt_us in [1_000, 2_000, 20_000] {
-        for part in [0.2, 0.6] {
+        for (part, other_disk_bytes) in [(0.2, 0.0), (0.6, 0.0), (0.4, 4096.0)] {
             let path = Path::new(12.5e6, rtt_us, 1.0);
-            let path = Path { reader_bytes: part * path.rate * rtt_us as f64 / 1e6, ..path };
+            let path = Path { reader_bytes: part * path.rate * rtt_us as f64 / 1e6, other_disk_bytes, ..path };
             let run = path.run(StrategyName::Notify, 10.0);
             println!("{path}, {part} of it: {} looks, {:.3}", run.looks_last_half, run.last_half_share(path));
             assert!(run.looks_last_half < 800, "{path}: {}", run.looks_last_half);
+        }
+    }
+}
+
+/// What a disk does not use of its share is the others'.
+#[test]
+fn a_disk_that_wants_little_leaves_the_path_to_the_other() {
+    for rate in [12.5e6, 50e6, 125e6] {
+        for rtt_us in [2_000, 20_000, 100_000] {
+            for other_disk_bytes in [4096.0, 65_536.0] {
+                let path = Path { other_disk_bytes, ..Path::new(rate, rtt_us, 0.5) };
+                let share = path.run(StrategyName::Notify, 10.0).share(path);
+                println!("{path}, the other disk {other_disk_bytes} at a time: {share:.3}");
+                assert!(share > if rtt_us > 20_000 { 0.85 } else { 0.97 }, "{path}: {share:.3}");
+            }
         }
     }
 }

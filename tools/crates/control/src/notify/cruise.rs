@@ -150,13 +150,13 @@ impl Notify {
         let long = proven_us > self.queue_high_us() && (congested || input.now_us >= self.cuts.until_us);
         if let Some(rate) = rate.filter(|_| long) {
             self.shorten(input, rate, proven_us);
-        } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked(input)) {
+        } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked()) {
             // The others have more than their part, and give way to the queue that this makes.
             self.capacity = share;
             self.window_bytes = self.window_for(share);
             self.reason = format!("an equal share of the path is {} kB/s", share / 1000);
         } else if input.now_us >= self.quiet.until_us && self.trial.is_none() {
-            if self.idle(input, longest_us, rate) {
+            if self.idle(longest_us, rate) {
                 if self.window_bytes >= goal {
                     // The path carries more than C: its trains tell how much.
                     self.enter(Phase::Start, format!("no queue at {} kB", self.window_bytes / 1000));
@@ -164,7 +164,7 @@ impl Notify {
                     self.window_bytes += ((goal - self.window_bytes) / 2).max(self.request());
                     self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
                 }
-            } else if let Some(rate) = rate.filter(|_| self.asked_in_full(input)) {
+            } else if let Some(rate) = rate.filter(|_| self.asked_in_full()) {
                 self.grow(input.now_us, goal, rate, longest_us);
             }
         }

@@ -4,7 +4,6 @@
 use super::{FIRST_BYTES, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, STEADY_REQUESTS, STEADY_US, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
-use crate::readers::sharing;
 
 /// Least time between two looks while nothing is to be filled; and in Cruise while readers use all of W, but within so long
 /// have not.
@@ -36,7 +35,7 @@ impl Notify {
         let lump = self.request();
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
-        let asked = self.readers.asked_bytes(input.disks);
+        let asked = self.readers.asked_bytes();
         let overflowed = self.blocked(input.now_us, THRESHOLD_TRIPS);
         let bunches = self.phase == Phase::Start
             && self.read.grown_us == Some(input.now_us)
@@ -45,7 +44,7 @@ impl Notify {
             && !overflowed
             && !input.changing();
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
-        let left = self.filled_bytes > used;
+        let left = self.filled_bytes > used && !self.readers.compete();
         if left {
             self.read.left_us = Some(input.now_us);
         }
@@ -60,7 +59,7 @@ impl Notify {
         let slow_start_bytes = self.slow_start_bytes();
         let most = slow_start_bytes.map_or(u64::MAX, |b| b.saturating_add(self.late_bytes() + ahead).max(FIRST_BYTES));
         let window_bytes = window_bytes.min(most);
-        self.filled_bytes = self.filled_bytes.min(used).min(window_bytes);
+        self.filled_bytes = if left { used } else { self.filled_bytes }.min(window_bytes);
         // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst.
         // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
         let full = self.capacity > 0 && asked / 3 >= carried(self.capacity, self.rtt_us()) / 4;
@@ -74,7 +73,7 @@ impl Notify {
             self.read.blocked_us = self.read.hole.then_some(input.now_us);
             return;
         }
-        let leisure_bytes = self.leisure_bytes(input);
+        let leisure_bytes = self.leisure_bytes(input.now_us);
         if std::mem::replace(&mut self.read.leisure, leisure_bytes.is_some()) {
             // Since when they have asked for more was not seen.
             self.last_tick_us = input.now_us;
@@ -90,7 +89,7 @@ impl Notify {
             return;
         }
         if bunches {
-            self.bunch(input.now_us, asked, window_bytes);
+            self.bunch(input.now_us, self.readers.claimed_bytes(), window_bytes);
             return;
         }
         let rate = self.fill_rate(input.now_us, overflowed, slow_start_bytes);
@@ -177,11 +176,11 @@ impl Notify {
     }
 
     /// F where readers have asked for the same for long, and for clearly less than they may: so much that more is seen to be
-    /// more. Of several disks one may use all of its share, and not get the others'.
-    fn leisure_bytes(&self, input: &Input<'_>) -> Option<u64> {
-        let least = self.read.steady.least(input.now_us, STEADY_US.max(THRESHOLD_TRIPS * self.rtt_us()))?;
-        let bytes = least.saturating_add((STEADY_REQUESTS + 1) * self.request());
-        (bytes <= self.window_bytes / 4 * 3 && sharing(input.disks) == 1).then_some(bytes)
+    /// more, of each disk.
+    fn leisure_bytes(&self, now_us: u64) -> Option<u64> {
+        let least = self.read.steady.least(now_us, STEADY_US.max(THRESHOLD_TRIPS * self.rtt_us()))?;
+        let bytes = least.saturating_add((STEADY_REQUESTS + self.readers.sharing()) * self.request());
+        (bytes <= self.window_bytes / 4 * 3 && !self.readers.compete()).then_some(bytes)
     }
 
     /// From one look to the next.

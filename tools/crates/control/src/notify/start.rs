@@ -66,7 +66,7 @@ impl Notify {
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
-        } else if full_trips >= SETTLE_TRIPS && self.idle(input, self.queue_us(), rate) {
+        } else if full_trips >= SETTLE_TRIPS && self.idle(self.queue_us(), rate) {
             // The trains were no faster than they were asked for.
             let step = self.capacity / 8;
             self.capacity += if self.read.shallow { step.min(per_second(self.request(), self.rtt_us())) } else { step };
