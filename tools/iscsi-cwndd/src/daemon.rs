@@ -69,16 +69,16 @@ pub fn run(host: Arc<dyn Host>, config: Config, record: Option<&Path>) -> Result
             Err(error) => return Err(error.into()),
         }
         let mut ready = fds.iter().map(|fd| fd.any().unwrap_or(true));
-        let [signalled, woken, told, asked, read] = std::array::from_fn(|_| ready.next().unwrap_or(false));
+        let [signalled, woken, told, asked, used] = std::array::from_fn(|_| ready.next().unwrap_or(false));
         if signalled {
             if let Some(signal) = signal_fd.read_signal()? {
                 log::info!("ending: signal {}", signal.ssi_signo);
                 break;
             }
         }
-        if read {
+        if used {
             follow(&mut trace, None);
-            tuner.read_began();
+            tuner.use_began();
         }
         if told && uevents.drain() {
             tuner.rescan_soon(now_us()?);
@@ -112,7 +112,7 @@ fn follow(trace: &mut Option<Trace>, scsi_hosts: Option<&[u32]>) {
 }
 
 fn log_unheard(error: &io::Error) {
-    log::info!("the kernel does not tell of first reads, idle disks are looked at: {error}");
+    log::info!("the kernel does not tell when idle disks are used, they are looked at: {error}");
 }
 
 /// CLOCK_MONOTONIC.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One disk under control: what is set, what may be set, and whether it reads.
+//!
+//! A strategy's depth is for reads, but the kernel's counts writes as well. So they have room besides, as much as they use
+//! and as much again, and who writes is not held to a depth that was made for reads.
 
 use crate::crew::Job;
 use crate::host::{Disk, Host, Knob, Knobs, Reads, Statistics};
@@ -15,6 +18,10 @@ const MIN_SECTORS_KB: u32 = 4;
 /// the largest of either, so that what is read back is what was written.
 const MAX_BLOCK_KB: u32 = 4;
 const MAX_PAGE_KB: u32 = 64;
+
+/// Room that writes have beyond what they use, at least; and for how long after the last.
+const SPARE_ROOM: u32 = 4;
+const ROOM_US: u64 = 200_000;
 
 pub struct TunedDisk {
     pub disk: Disk,
@@ -33,8 +40,12 @@ pub struct TunedDisk {
     prompt: bool,
     statistics: Statistics,
     reads: Option<Reads>,
-    /// When a read was last seen in flight or completed.
+    /// When a read was last seen in flight or completed, and a write.
     read_seen_us: Option<u64>,
+    write_seen_us: Option<u64>,
+    /// The strategy's depth, and what writes may have beyond it.
+    read_depth: u32,
+    room: u32,
 }
 
 impl TunedDisk {
@@ -53,6 +64,9 @@ impl TunedDisk {
             statistics: Statistics::default(),
             reads: None,
             read_seen_us: None,
+            write_seen_us: None,
+            read_depth: u32::MAX,
+            room: 0,
         };
         for knob in foreign {
             tuned.leave_alone(knob, "changed by someone else while the daemon was not running".into());
@@ -70,7 +84,30 @@ impl TunedDisk {
         if reading {
             self.read_seen_us = Some(now_us);
         }
+        if reads.writes_in_flight > 0 || before.is_some_and(|before| before.write_ios != reads.write_ios) {
+            self.write_seen_us = Some(now_us);
+        }
+        let wrote = self.write_seen_us.is_some_and(|seen_us| now_us - seen_us <= ROOM_US);
+        self.room = if wrote { self.room_for(&reads) } else { 0 };
         reading
+    }
+
+    /// Reads that want more than their depth would take it: they leave writes what they have, and a little to grow.
+    fn room_for(&self, reads: &Reads) -> u32 {
+        let writes = reads.writes_in_flight;
+        let room = if reads.in_flight > self.read_depth {
+            writes
+        } else if reads.in_flight >= self.read_depth - self.read_depth / 8 {
+            writes.saturating_add(SPARE_ROOM)
+        } else {
+            self.room.max(writes.saturating_mul(2).saturating_add(SPARE_ROOM))
+        };
+        room.min(self.disk.max_depth)
+    }
+
+    /// It has been written lately.
+    pub fn writing(&self) -> bool {
+        self.room > 0
     }
 
     pub fn reading(&self, now_us: u64, idle_after_us: u64) -> bool {
@@ -78,7 +115,7 @@ impl TunedDisk {
     }
 
     pub fn state(&self, reading: bool) -> DiskState {
-        let Reads { ios, bytes, in_flight } = self.reads.unwrap_or_default();
+        let Reads { ios, bytes, in_flight, .. } = self.reads.unwrap_or_default();
         DiskState {
             read_bytes: bytes,
             read_ios: ios,
@@ -93,9 +130,11 @@ impl TunedDisk {
     }
 
     /// The settings a strategy's answer means for this disk; zero means to leave a setting as it is.
-    pub fn wanted(&self, request_bytes: u32, read_ahead_bytes: u64, depth: u32) -> Knobs<Option<u32>> {
+    pub fn wanted(&mut self, request_bytes: u32, read_ahead_bytes: u64, depth: u32) -> Knobs<Option<u32>> {
         let max_sectors_kb = (self.disk.max_request_bytes / 1024).max(MIN_SECTORS_KB);
         let nonzero = |value: u32| (value > 0).then_some(value);
+        self.read_depth = nonzero(depth).unwrap_or(u32::MAX);
+        let depth = nonzero(depth).map_or(0, |depth| depth.saturating_add(self.room));
         let request_kb = request_bytes / 1024 / MAX_BLOCK_KB * MAX_BLOCK_KB;
         let read_ahead_kb = u32::try_from(read_ahead_bytes / 1024).unwrap_or(u32::MAX) / MAX_PAGE_KB * MAX_PAGE_KB;
         Knobs {

@@ -122,12 +122,14 @@ pub struct Session {
 #[derive(Default)]
 pub struct Statistics(Option<[File; 2]>);
 
-/// Reads of one disk, since boot and now.
+/// Reads of one disk, since boot and now, and its writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reads {
     pub ios: u64,
     pub bytes: u64,
     pub in_flight: u32,
+    pub write_ios: u64,
+    pub writes_in_flight: u32,
 }
 
 /// Why a question for the log page was not answered with a page.

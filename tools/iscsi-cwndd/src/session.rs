@@ -16,6 +16,8 @@ use cwnd_log_page::{Connection, Page};
 
 /// After a question that failed, or a page that was refused.
 const RETRY_US: u64 = 1_000_000;
+/// Between two looks at a session that is only written to: its disks have room for as many writes as they use.
+const WRITE_LOOK_US: u64 = 10_000;
 /// A disk without reads for this long leaves its share of the window to the session's others.
 const SHARE_US: u64 = 100_000;
 /// Bounds of what a strategy may ask for as its next time.
@@ -42,7 +44,7 @@ pub struct Pace {
 impl Pace {
     pub fn new(sessions: &[TunedSession]) -> Self {
         let watched = || sessions.iter().filter(|session| !matches!(session.feedback, Feedback::NotOffered(_)));
-        let disks = |active| watched().filter(|s| s.active == active).map(|s| s.disks.len() as u64).sum::<u64>();
+        let disks = |busy| watched().filter(|s| s.busy() == busy).map(|s| s.disks.len() as u64).sum::<u64>();
         Self {
             look_us: LOOK_US * disks(true).saturating_sub(FREE_DISKS),
             idle_look_us: IDLE_LOOK_US * disks(false),
@@ -104,6 +106,8 @@ pub struct TunedSession {
     pub disks: Vec<TunedDisk>,
     pub feedback: Feedback,
     pub active: bool,
+    /// Disks are written to, or were a moment ago.
+    writing: bool,
     pub answer: Option<Answer>,
     pub output: Option<Output>,
     /// As the strategy's input.
@@ -129,6 +133,7 @@ impl TunedSession {
             disks,
             feedback: Feedback::Unknown,
             active: false,
+            writing: false,
             answer: None,
             output: None,
             share: None,
@@ -153,12 +158,17 @@ impl TunedSession {
         *self = Self { asking, ..Self::new(info, disks, strategy) };
     }
 
-    /// A disk of some idle session was read.
+    /// It is looked at again and again.
+    pub fn busy(&self) -> bool {
+        self.active || self.writing
+    }
+
+    /// A disk of some idle session was read or written.
     pub fn look_now(&mut self) {
         self.due_us = 0;
     }
 
-    /// The SCSI host whose reads this session is to be told of; none while it is left alone.
+    /// The SCSI host whose reads and writes this session is to be told of; none while it is left alone.
     pub fn host_to_watch(&self) -> Option<u32> {
         let left_alone = matches!(self.feedback, Feedback::Unknown | Feedback::NotOffered(_));
         let waits = self.info.logged_in && !left_alone;
@@ -206,6 +216,7 @@ impl TunedSession {
         for disk in &mut self.disks {
             reading_now |= disk.look(world.host, now_us);
         }
+        let wrote = std::mem::replace(&mut self.writing, self.disks.iter().any(TunedDisk::writing));
         if !self.active && reading_now {
             self.active = true;
             (self.ask_due_us, self.output) = (now_us.min(self.ask_due_us), None);
@@ -232,14 +243,20 @@ impl TunedSession {
             let next_us = self.output.as_ref().map_or(idle_due_us, |output| output.next_us);
             let asks = self.feedback == Feedback::Good && self.asking.is_none();
             let ask_us = if asks { self.ask_due_us } else { u64::MAX };
-            let due_us = next_us.min(ask_us).clamp(now_us + MIN_TICK_US, now_us + MAX_TICK_US);
-            let free_us = self.free_us(world);
-            return if free_us > due_us { together(free_us, world.pace.look_us) } else { due_us };
+            return self.paced(world, next_us.min(ask_us).clamp(now_us + MIN_TICK_US, now_us + MAX_TICK_US));
         }
         if self.output.is_none() || self.fresh.is_some() {
             self.consult(world, now_us);
+        } else if wrote || self.writing {
+            self.apply(world);
         }
-        idle_due_us
+        if self.writing { self.paced(world, now_us + WRITE_LOOK_US) } else { idle_due_us }
+    }
+
+    /// No sooner than the pace allows.
+    fn paced(&self, world: &World<'_>, due_us: u64) -> u64 {
+        let free_us = self.free_us(world);
+        if free_us > due_us { together(free_us, world.pace.look_us) } else { due_us }
     }
 
     /// From when on a look keeps to the pace.

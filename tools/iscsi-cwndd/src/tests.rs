@@ -204,7 +204,7 @@ fn an_idle_machine_sleeps_until_the_kernel_tells_of_a_read() {
     lab.run(20, &[]);
     assert!(lab.sim.state().looks <= 2 * 5, "{} looks in 20 s", lab.sim.state().looks);
     lab.sim.read("sda");
-    lab.tuner().read_began();
+    lab.tuner().use_began();
     lab.run_us(100, &[]);
     assert!(lab.tuner().sessions[0].active);
     assert_eq!(lab.tuner().idle_hosts(), None);
@@ -422,6 +422,34 @@ fn status_says_in_words_which_limit_binds() {
     let found = shown(&mut lab);
     assert!(found.contains("strategy binary, 1 sessions"), "{found}");
     assert!(found.contains("phase found, window 256 KiB, limited by link\n"), "what comes is the same: {found}");
+}
+
+#[test]
+fn writes_have_room_beyond_the_depth_for_reads() {
+    let mut lab = Lab::new();
+    lab.run(1, &[]);
+    let depth = lab.knobs("sda").queue_depth;
+    assert!(depth < STOCK.queue_depth);
+    let write = |lab: &Lab, in_flight| lab.sim.state().reads.get_mut("sda").unwrap().writes_in_flight = in_flight;
+    lab.tuner().watched = true;
+    for in_flight in [8, 20, 40] {
+        write(&lab, in_flight);
+        lab.tuner().use_began();
+        lab.run_us(50_000, &[]);
+        assert_eq!(lab.knobs("sda").queue_depth, depth + 2 * in_flight + 4);
+        assert_eq!(lab.tuner().idle_hosts(), None);
+    }
+    // Reads do not get it.
+    let read = |lab: &Lab, in_flight| lab.sim.state().reads.get_mut("sda").unwrap().in_flight = in_flight;
+    read(&lab, 100);
+    lab.run_us(50_000, &["sda"]);
+    let for_reads = |lab: &mut Lab| lab.tuner().sessions[0].output.as_ref().unwrap().depths[0];
+    assert_eq!(lab.knobs("sda").queue_depth, for_reads(&mut lab) + 40);
+    read(&lab, 0);
+    write(&lab, 0);
+    lab.run(4, &[]);
+    assert_eq!(lab.knobs("sda").queue_depth, for_reads(&mut lab));
+    assert_ne!(lab.tuner().idle_hosts(), None);
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub struct Tuner {
     share_due_us: u64,
     pace: Pace,
     max_read_ahead_bytes: u64,
-    /// The kernel tells of the first read.
+    /// The kernel tells of the first read or write.
     pub watched: bool,
 }
 
@@ -177,18 +177,18 @@ impl Tuner {
         }
     }
 
-    /// The SCSI hosts whose first read the kernel is to tell of; none while any session reads, since it would go on to
-    /// tell of that one's.
+    /// The SCSI hosts whose first read or write the kernel is to tell of; none while any session is busy, since it would go
+    /// on to tell of that one's.
     pub fn idle_hosts(&self) -> Option<Vec<u32>> {
-        if self.sessions.iter().any(|session| session.active) {
+        if self.sessions.iter().any(TunedSession::busy) {
             return None;
         }
         let hosts = self.sessions.iter().filter_map(TunedSession::host_to_watch).collect::<Vec<_>>();
         (!hosts.is_empty()).then_some(hosts)
     }
 
-    /// The kernel told of a read.
-    pub fn read_began(&mut self) {
+    /// The kernel told of a read or write.
+    pub fn use_began(&mut self) {
         self.sessions.iter_mut().for_each(TunedSession::look_now);
     }
 

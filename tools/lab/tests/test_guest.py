@@ -61,6 +61,7 @@ RUNS = {
     "ecn": ("wan-100m-20ms", "static", (*SHORT, "net.aqm=fq_codel", "net.ecn=true")),
     "ecn off": ("wan-100m-20ms", "static", (*SHORT, "net.aqm=fq_codel")),
     "verify": ("verify", "feedback", ()),
+    "verify stock": ("verify", "stock", ()),
     "plain": ("wan-100m-20ms", "feedback", SHORT),
     "attribute off": ("wan-100m-20ms", "feedback", (*SHORT, *OFF)),
     "far stock": ("wan-1g-50ms", "stock", (*SHORT, *OFF)),
@@ -132,6 +133,11 @@ def test_written_data_reads_back_while_the_daemon_changes_settings(results):
     verified = results["verify"]
     assert verified["fio"]["errors"] == 0
     assert len({json.dumps([s["request_bytes"], s["queue_depths"]]) for s in verified["series"]["settings"]}) > 1
+
+
+def test_writes_are_not_held_to_the_depth_for_reads(results):
+    stock, feedback = (results[name]["fio"]["bytes_per_s"] for name in ("verify stock", "verify"))
+    assert feedback > 0.97 * stock
 
 
 def test_the_daemon_puts_everything_back(results):

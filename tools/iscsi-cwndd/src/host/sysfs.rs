@@ -89,11 +89,12 @@ impl Host for Sysfs {
         let open = |name| File::open(block_dir(disk).join(name));
         // Not kept after an error.
         let files = statistics.0.take().map_or_else(|| Ok::<_, io::Error>([open("stat")?, open("inflight")?]), Ok)?;
-        let [ios, _, sectors, _, _, _, _, _, in_flight] = leading_numbers(&files[0])?;
-        // Writes are counted in; who has none in flight need not be asked how many of them are reads.
-        let in_flight = if in_flight > 0 { leading_numbers::<1>(&files[1])?[0] } else { 0 };
+        let [ios, _, sectors, _, write_ios, _, _, _, in_flight] = leading_numbers(&files[0])?;
+        // Who has none in flight need not be asked how many are reads, and how many writes.
+        let in_flight = if in_flight > 0 { leading_numbers(&files[1])? } else { [0; 2] };
         statistics.0 = Some(files);
-        Ok(Reads { ios, bytes: sectors.wrapping_mul(512), in_flight: u32::try_from(in_flight).unwrap_or(u32::MAX) })
+        let [in_flight, writes_in_flight] = in_flight.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        Ok(Reads { ios, bytes: sectors.wrapping_mul(512), in_flight, write_ios, writes_in_flight })
     }
 
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's word that an idle disk is read: its tracepoint at each SCSI command, in an instance of tracefs of the
-//! daemon's own (Documentation/trace/ftrace.rst, "Instances"). It costs nothing while nothing reads, and the start is not
+//! The kernel's word that an idle disk is read or written: its tracepoint at each SCSI command, in an instance of tracefs of the
+//! daemon's own (Documentation/trace/ftrace.rst, "Instances"). It costs nothing while nothing is used, and the start is not
 //! late by the time between two looks.
 
 use nix::libc::O_NONBLOCK;
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 /// Where it is mounted below sysfs; the second is by the kernel itself.
 const MOUNTS: [&str; 2] = ["kernel/tracing", "kernel/debug/tracing"];
 const EVENT: &str = "events/scsi/scsi_dispatch_cmd_start";
-/// READ (6), (10) and (16) of SBC-4: sd uses no other.
-const READS: [u8; 3] = [0x08, 0x28, 0x88];
+/// READ and WRITE (6), (10) and (16) of SBC-4: sd uses no other.
+const OPCODES: [u8; 6] = [0x08, 0x28, 0x88, 0x0a, 0x2a, 0x8a];
 
 /// Removed after what is open in it was closed.
 struct Instance(PathBuf);
@@ -59,7 +59,7 @@ impl Trace {
         Ok(Self { pipe, filter: String::new(), armed: false, instance })
     }
 
-    /// Becomes readable with the next read of any of these SCSI hosts; with `None` it does not.
+    /// Becomes readable with the next read or write of any of these SCSI hosts; with `None` it does not.
     pub fn follow(&mut self, scsi_hosts: Option<&[u32]>) -> io::Result<()> {
         let filter = scsi_hosts.map(filter);
         if let Some(filter) = filter.as_ref().filter(|filter| **filter != self.filter) {
@@ -95,8 +95,8 @@ impl AsFd for Trace {
 /// In the language of Documentation/trace/events.rst.
 fn filter(scsi_hosts: &[u32]) -> String {
     let hosts = scsi_hosts.iter().map(|host| format!("host_no == {host}")).collect::<Vec<_>>().join(" || ");
-    let reads = READS.map(|opcode| format!("opcode == {opcode}")).join(" || ");
-    format!("({hosts}) && ({reads})")
+    let opcodes = OPCODES.map(|opcode| format!("opcode == {opcode}")).join(" || ");
+    format!("({hosts}) && ({opcodes})")
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
 
     /// Files in the place of tracefs: what is written where.
     #[test]
-    fn follows_the_reads_of_idle_hosts_only() {
+    fn follows_idle_hosts_only() {
         let dir = tempfile::tempdir().unwrap();
         let instance = dir.path().join("kernel/tracing/instances/iscsi-cwndd");
         fs::create_dir_all(instance.join(EVENT)).unwrap();
@@ -116,7 +116,8 @@ mod tests {
         assert_eq!(written("tracing_on"), "0");
         trace.follow(Some(&[2, 7])).unwrap();
         assert_eq!(written("tracing_on"), "1");
-        let filter = "(host_no == 2 || host_no == 7) && (opcode == 8 || opcode == 40 || opcode == 136)";
+        let filter = "(host_no == 2 || host_no == 7) && (opcode == 8 || opcode == 40 || opcode == 136 || \
+                      opcode == 10 || opcode == 42 || opcode == 138)";
         assert_eq!(written(&format!("{EVENT}/filter")), filter);
         assert_eq!(written(&format!("{EVENT}/enable")), "1");
         trace.follow(None).unwrap();
