@@ -165,10 +165,11 @@ impl Readers {
         let depth = |reader: &mut Reader| {
             let bytes = reader.command_bytes(request_bytes);
             let (own_bytes, among) = match wanting {
-                0 => (equal_bytes.max(reader.claim_bytes + left_bytes / count), 1),
+                0 => (equal_bytes.max(reader.claim_bytes.saturating_add(left_bytes / count)), 1),
                 _ => (left_bytes, wanting),
             };
-            let most_bytes = if reader.wants { u64::MAX } else { 2 * reader.claim_bytes + MORE_BYTES };
+            let most_bytes =
+                if reader.wants { u64::MAX } else { reader.claim_bytes.saturating_mul(2).saturating_add(MORE_BYTES) };
             reader.share_bytes = most_bytes.min(own_bytes / among);
             let least = if bytes < request_bytes / 2 { SMALL_DEPTH } else { 1 };
             turn += u64::from(reader.wants);

@@ -113,14 +113,14 @@ proptest! {
     }
 }
 
-/// One disk's requests are of a byte, the others ask for all that there is.
+/// One disk's requests are of a byte, the others ask for all that there is, and one of them not for long.
 #[test]
 fn what_is_asked_for_may_be_beyond_all_bounds() {
     let mut law = strategy(StrategyName::Notify, Limits::default()).expect("notify is a strategy");
     let small = DiskState { reading: true, request_bytes: 1, ..DiskState::default() };
     let huge = DiskState { reading: true, request_bytes: u32::MAX, in_flight: u32::MAX, ..DiskState::default() };
     let path = Some(PathState { snd_wnd_bytes: u32::MAX, sndbuf_bytes: u32::MAX, ..PathState::default() });
-    for now_us in [1, 1_000_000] {
-        law.tick(&Input { now_us, path, received: None, share: None, disks: &[small, huge, huge, huge] });
+    for (now_us, last) in [(1, huge), (2, DiskState { reading: false, in_flight: 1, ..huge }), (1_000_000, huge)] {
+        law.tick(&Input { now_us, path, received: None, share: None, disks: &[small, huge, huge, last] });
     }
 }
