@@ -13,8 +13,9 @@ const SMALL_DEPTH: u64 = 33;
 /// A disk that leaves some of its share may ask for so much more than twice what it does, until it is looked at again: what
 /// the kernel's own read-ahead asks for.
 const MORE_BYTES: u64 = 128 << 10;
-/// For so long a disk has one command more than another, of those that cannot be shared evenly.
+/// For so long, and so many looks, a disk has one command more than another, of those that cannot be shared evenly.
 const TURN_US: u64 = 100_000;
+const TURN_LOOKS: u64 = 8;
 
 /// One disk's latest requests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,12 +66,18 @@ impl Reader {
 pub struct Readers {
     disks: Vec<Reader>,
     looked_us: u64,
+    turn: u64,
+    turned_us: u64,
 }
 
 impl Readers {
     pub fn look(&mut self, now_us: u64, trip_us: u64, disks: &[DiskState]) {
         self.disks.resize_with(disks.len(), Reader::default);
-        let elapsed_us = now_us.saturating_sub(std::mem::replace(&mut self.looked_us, now_us)).min(trip_us);
+        let elapsed_us = now_us.saturating_sub(std::mem::replace(&mut self.looked_us, now_us));
+        if now_us.saturating_sub(self.turned_us) >= TURN_US.max(elapsed_us.saturating_mul(TURN_LOOKS)) {
+            (self.turn, self.turned_us) = (self.turn + 1, now_us);
+        }
+        let elapsed_us = elapsed_us.min(trip_us);
         let none_reads = !disks.iter().any(|d| d.reading);
         for (reader, disk) in self.disks.iter_mut().zip(disks) {
             reader.measure(disk);
@@ -161,7 +168,7 @@ impl Readers {
         let kept = |reader: &Reader| if reader.wants { 0 } else { reader.claim_bytes.min(most_kept_bytes) };
         let left_bytes = self.disks.iter().map(kept).fold(window_bytes, u64::saturating_sub);
         // What is left over goes round among those that want more.
-        let mut turn = self.looked_us / TURN_US;
+        let mut turn = self.turn;
         let depth = |reader: &mut Reader| {
             let bytes = reader.command_bytes(request_bytes);
             let (own_bytes, among) = match wanting {
@@ -236,6 +243,20 @@ mod tests {
             look(&mut readers, trip as u64, in_flight);
             assert_eq!(depths(&mut readers), [8, 8, 8], "trip {trip}");
         }
+    }
+
+    #[test]
+    fn a_command_that_is_left_over_goes_round_and_not_at_every_look() {
+        let mut readers = Readers::default();
+        let mut seen: Vec<Vec<u32>> = Vec::new();
+        for trip in 0..72 {
+            look(&mut readers, 50 * trip, &[8, 8, 7]);
+            seen.push(readers.depths(23 * REQUEST_BYTES, |window, bytes| window / bytes, REQUEST_BYTES, 128));
+        }
+        seen.dedup();
+        assert!(seen.len() <= 10 && seen.iter().all(|depths| depths.iter().sum::<u32>() == 23), "{seen:?}");
+        let least = [[7, 8, 8], [8, 7, 8], [8, 8, 7]].map(|turn| seen.iter().filter(|depths| **depths == turn).count());
+        assert!(least.iter().all(|&turns| turns >= 2), "{seen:?}");
     }
 
     #[test]
