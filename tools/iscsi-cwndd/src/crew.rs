@@ -185,6 +185,10 @@ mod tests {
             unreachable!()
         }
 
+        fn above(&self, _: &Disk) -> Vec<Disk> {
+            unreachable!()
+        }
+
         fn run_queue(&self, _: &Disk) -> io::Result<()> {
             unreachable!()
         }

@@ -93,11 +93,16 @@ pub struct Disk {
     pub number: String,
     /// `max_hw_sectors_kb`
     pub max_request_bytes: u32,
-    /// The host's `can_queue`, or the disk's `nr_requests` if that is less.
+    /// The host's `can_queue`, or the disk's `nr_requests` if that is less; 0 of a device stacked on disks, which has none.
     pub max_depth: u32,
 }
 
 impl Disk {
+    /// Not a disk of a session, but a device above one.
+    pub fn is_stacked(&self) -> bool {
+        self.max_depth == 0
+    }
+
     /// The H of H:B:T:L, the last part of a SCSI device's place in sysfs.
     pub fn scsi_host(&self) -> Option<u32> {
         self.id.device.file_name()?.to_str()?.split(':').next()?.parse().ok()
@@ -157,6 +162,9 @@ pub trait Host: Send + Sync {
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()>;
     /// The disk gets whole requests from a device stacked on it (dm-multipath), which were made by that one's limits.
     fn stacked(&self, disk: &Disk) -> bool;
+    /// The devices stacked on the disk or its partitions (LVM, dm-multipath, MD), and those on them: who reads through one
+    /// has its read-ahead.
+    fn above(&self, disk: &Disk) -> Vec<Disk>;
     /// Has a greater depth used at once. By itself the kernel looks for room in the queue when a request completes, and
     /// with a mostly empty pipe the next one is most of a round trip away.
     fn run_queue(&self, disk: &Disk) -> io::Result<()>;

@@ -34,7 +34,8 @@ pub struct Restored {
 /// Gives every disk with saved originals these back, except where someone else has changed a setting meanwhile. Disks
 /// that are gone are forgotten.
 pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error> {
-    let disks: Vec<Disk> = host.sessions().into_iter().flat_map(|session| session.disks).collect();
+    let mut disks: Vec<Disk> = host.sessions().into_iter().flat_map(|session| session.disks).collect();
+    disks.extend(disks.iter().flat_map(|disk| host.above(disk)).collect::<Vec<_>>());
     let mut restored = Restored::default();
     for id in store.disks() {
         match disks.iter().find(|disk| disk.id == id) {

@@ -21,6 +21,17 @@ struct Status<'a> {
     t_us: u64,
     strategy: &'a str,
     sessions: Vec<SessionStatus<'a>>,
+    /// Devices above the sessions' disks, which have a read-ahead of their own.
+    stacked: Vec<StackedStatus<'a>>,
+}
+
+#[derive(Serialize)]
+struct StackedStatus<'a> {
+    device: &'a str,
+    read_ahead_kb: u32,
+    original_read_ahead_kb: u32,
+    /// Why it is left alone; null where it is not.
+    left_alone: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -77,7 +88,13 @@ pub fn describe(tuner: &Tuner, now_us: u64) -> String {
         .unwrap_or_default();
     let sessions =
         tuner.sessions.iter().map(|session| of_session(session, now_us, tuner.config.idle_after_us())).collect();
-    let status = Status { version: 1, t_us: now_us, strategy, sessions };
+    let stacked = tuner.stacked.iter().map(|stacked| StackedStatus {
+        device: &stacked.device.disk.name,
+        read_ahead_kb: stacked.device.in_force.read_ahead_kb,
+        original_read_ahead_kb: stacked.device.original.read_ahead_kb,
+        left_alone: stacked.device.left_alone.read_ahead_kb.as_deref(),
+    });
+    let status = Status { version: 1, t_us: now_us, strategy, sessions, stacked: stacked.collect() };
     serde_json::to_string(&status).unwrap_or_default()
 }
 
@@ -157,6 +174,14 @@ pub fn fetch(path: &Path) -> io::Result<String> {
 pub struct Shown {
     strategy: String,
     sessions: Vec<ShownSession>,
+    stacked: Vec<ShownStacked>,
+}
+
+#[derive(Deserialize)]
+struct ShownStacked {
+    device: String,
+    read_ahead_kb: u32,
+    left_alone: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -231,6 +256,10 @@ pub fn show(shown: &Shown) -> String {
                 lines.push(format!("    {name} left alone: {why}"));
             }
         }
+    }
+    for ShownStacked { device, read_ahead_kb, left_alone } in &shown.stacked {
+        lines.push(format!("{device}: read-ahead {read_ahead_kb} KiB"));
+        lines.extend(left_alone.as_ref().map(|why| format!("  left alone: {why}")));
     }
     lines.join("\n")
 }

@@ -7,7 +7,7 @@ mod lab;
 use crate::config::OnExit;
 use crate::disk::TunedDisk;
 use crate::host::sim::{STOCK, disk, page};
-use crate::host::{Knob, Knobs, Reads};
+use crate::host::{Disk, Knob, Knobs, Reads};
 use crate::restore::Restored;
 use crate::session::Feedback;
 use crate::store::{Error, Store};
@@ -110,6 +110,30 @@ fn a_path_of_dm_multipath_keeps_its_request_size() {
     lab.run(2, &["sda"]);
     assert_eq!(lab.knobs("sda").max_sectors_kb, STOCK.max_sectors_kb);
     assert_ne!(lab.knobs("sda").read_ahead_kb, STOCK.read_ahead_kb);
+}
+
+#[test]
+fn a_device_above_has_the_read_ahead_of_the_disks_below() {
+    let mut lab = Lab::new();
+    let found = Knobs { max_sectors_kb: 1280, read_ahead_kb: 256, queue_depth: 0 };
+    let above = |lab: &Lab| lab.knobs("dm-0");
+    lab.sim.state().knobs.insert("dm-0".into(), found);
+    lab.sim.state().above = vec![Disk { max_depth: 0, max_request_bytes: 0, ..disk(0, "dm-0", 7) }];
+    lab.run(10, &["sda", "sdb"]);
+    let sum_kb = lab.knobs("sda").read_ahead_kb + lab.knobs("sdb").read_ahead_kb;
+    assert_eq!(above(&lab), Knobs { read_ahead_kb: sum_kb, ..found });
+    assert_eq!(lab.sim.state().open_read_ahead_kb["dm-0"], sum_kb);
+    let now_us = lab.now_us;
+    let shown = status::show(&serde_json::from_str(&status::describe(lab.tuner(), now_us)).unwrap());
+    assert!(shown.contains(&format!("dm-0: read-ahead {sum_kb} KiB")), "{shown}");
+    // After a crash as after a stop.
+    lab.crash();
+    lab.start();
+    assert_eq!(above(&lab), found);
+    lab.run(10, &["sda", "sdb"]);
+    assert_ne!(above(&lab), found);
+    lab.stop();
+    assert_eq!((above(&lab), lab.store().unwrap().disks()), (found, vec![]));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use crate::config::{Config, OnExit};
 use crate::crew::{Crew, Done, FILES, Job};
 use crate::disk::TunedDisk;
-use crate::host::{Host, Session};
+use crate::host::{DiskId, Host, Knobs, Session};
 use crate::record::Recorder;
 use crate::restore;
 use crate::session::{Pace, TunedSession, World};
@@ -32,8 +32,16 @@ const FREE_RENEWALS: u64 = 10;
 /// The part of available memory that read-ahead may take: all disks reading, an eighth.
 const READ_AHEAD_SHARE: u64 = 8;
 
+/// A device stacked on disks, which is read with a read-ahead of its own.
+pub struct Stacked {
+    pub device: TunedDisk,
+    /// The sessions' disks below it.
+    below: Vec<DiskId>,
+}
+
 pub struct Tuner {
     pub sessions: Vec<TunedSession>,
+    pub stacked: Vec<Stacked>,
     pub config: Config,
     host: Arc<dyn Host>,
     crew: Box<dyn Crew>,
@@ -87,6 +95,7 @@ impl Tuner {
         let log = Throttle::new(config.log_lines_per_minute);
         Ok(Self {
             sessions: Vec::new(),
+            stacked: Vec::new(),
             config,
             host,
             crew,
@@ -139,25 +148,42 @@ impl Tuner {
         }
     }
 
-    /// Has open files follow their disks' read-ahead. Returns when that may be done next.
+    /// Has open files, and devices above, follow their disks' read-ahead. Returns when that may be done next.
     fn renew_read_ahead(&mut self, now_us: u64) -> u64 {
-        let mut stale = self.sessions.iter_mut().flat_map(|session| &mut session.disks).filter(|disk| disk.stale_files);
-        if self.renewing_us.is_some() {
+        let mut stale = self.sessions.iter().flat_map(|session| &session.disks).filter(|disk| disk.stale_files);
+        if self.renewing_us.is_some() || stale.next().is_none() {
             return u64::MAX;
         }
         if now_us < self.renew_due_us {
-            return if stale.next().is_some() { self.renew_due_us } else { u64::MAX };
+            return self.renew_due_us;
         }
-        let mut disks = Vec::new();
-        for disk in stale {
-            disk.stale_files = false;
-            disks.push(disk.disk.clone());
-        }
+        self.follow_read_ahead();
+        let disks = self.sessions.iter_mut().flat_map(|session| &mut session.disks);
+        let devices = self.stacked.iter_mut().map(|stacked| &mut stacked.device);
+        let stale =
+            disks.chain(devices).filter_map(|disk| std::mem::take(&mut disk.stale_files).then(|| disk.disk.clone()));
+        let disks = stale.collect::<Vec<_>>();
         if !disks.is_empty() {
             self.renewing_us = Some(now_us);
             self.crew.submit(FILES, Job::RenewReadAhead(disks));
         }
         u64::MAX
+    }
+
+    /// A device above has the read-ahead of all the disks below it that have another one than they had.
+    fn follow_read_ahead(&mut self) {
+        for Stacked { device, below } in &mut self.stacked {
+            let disks = self.sessions.iter().flat_map(|session| &session.disks);
+            let tuned = disks.filter(|disk| {
+                disk.in_force.read_ahead_kb != disk.original.read_ahead_kb && below.contains(&disk.disk.id)
+            });
+            let read_ahead_kb = match tuned.fold(0, |sum: u32, disk| sum.saturating_add(disk.in_force.read_ahead_kb)) {
+                0 => device.original.read_ahead_kb,
+                kb => kb,
+            };
+            let wanted = Knobs { read_ahead_kb: Some(read_ahead_kb), ..Knobs::default() };
+            device.apply(&*self.host, &mut self.store, &wanted, "the disks below", &mut self.log);
+        }
     }
 
     pub fn done(&mut self, now_us: u64, sid: u32, done: Done) {
@@ -224,11 +250,36 @@ impl Tuner {
                 None => self.add(info),
             }
         }
+        self.find_stacked();
         let disks = self.sessions.iter().map(|session| session.disks.len() as u64).sum::<u64>();
         // A power of two, so that it does not follow every breath of the page cache.
         let share_bytes = self.host.available_bytes() / READ_AHEAD_SHARE / disks.max(1);
         self.max_read_ahead_bytes = 1 << share_bytes.max(1).ilog2();
         disks
+    }
+
+    fn find_stacked(&mut self) {
+        let mut before = std::mem::take(&mut self.stacked);
+        for disk in self.sessions.iter().flat_map(|session| &session.disks) {
+            for device in self.host.above(&disk.disk) {
+                let id = disk.disk.id.clone();
+                if let Some(stacked) = self.stacked.iter_mut().find(|stacked| stacked.device.disk == device) {
+                    stacked.below.push(id);
+                    continue;
+                }
+                let known = before.iter().position(|stacked| stacked.device.disk == device);
+                let tuned = match known.map(|known| before.swap_remove(known).device) {
+                    Some(tuned) => Ok(tuned),
+                    None => TunedDisk::new(&*self.host, &self.store, device),
+                };
+                self.stacked.extend(tuned.map(|device| Stacked { device, below: vec![id] }));
+            }
+        }
+        for stacked in &mut self.stacked {
+            stacked.device.audit(&*self.host, &self.store);
+        }
+        forget(&mut self.store, before.iter().map(|stacked| &stacked.device));
+        self.follow_read_ahead();
     }
 
     fn add(&mut self, info: Session) {
@@ -285,7 +336,7 @@ impl Tuner {
     }
 }
 
-fn forget(store: &mut Store, disks: &[TunedDisk]) {
+fn forget<'a>(store: &mut Store, disks: impl IntoIterator<Item = &'a TunedDisk>) {
     for disk in disks {
         if let Err(error) = store.forget(&disk.disk.id) {
             log::warn!("{error}");

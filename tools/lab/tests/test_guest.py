@@ -21,6 +21,7 @@ SHORT = ("workload.runtime_s=5",)
 LOSSY = (*SHORT, "net.loss_pct=0.2")
 LOSS_PCT = (0.05, 1, 5, 12)
 RANDOM = (*SHORT, "workload.kind=random", "workload.bs_kb=4", "workload.iodepth=16")
+PATHS = (*SHORT, "workload.sessions=2", "workload.multipath=true")
 UNEQUAL = ("workload.runtime_s=4", "workload.luns=2", "workload.random_luns=1", "workload.random_iodepth=1")
 OFF = ("target.tpg_attributes.cwnd_feedback=0",)
 SEARCHES = ("linear", "binary")
@@ -74,7 +75,8 @@ RUNS = {
     "random feedback": ("wan-100m-20ms", "feedback", RANDOM),
     "changes": ("wan-100m-20ms", "feedback", CHANGES),
     "sessions": ("wan-100m-20ms", "feedback", SESSIONS),
-    "paths": ("wan-100m-20ms", "stock", (*SHORT, "workload.sessions=2", "workload.multipath=true")),
+    "paths": ("wan-100m-20ms", "stock", PATHS),
+    "paths feedback": ("wan-100m-20ms", "feedback", PATHS),
     **{
         f"backstore {name}": ("verify", "feedback", (f"target.backstore={name}", "workload.size_mb=8"))
         for name in BACKSTORES
@@ -249,3 +251,8 @@ def test_paths_to_a_lun_are_joined(results):
     sent = [series["bytes_sent"][-1] for series in joined["series"]["connections"].values()]
     assert len(sent) == 2
     assert min(sent) > 0.2 * max(sent)
+
+
+def test_a_device_above_is_read_with_the_read_ahead_of_the_disks_below(results):
+    stock, feedback = (results[name]["throughput_bytes_per_s"] for name in ("paths", "paths feedback"))
+    assert feedback > stock

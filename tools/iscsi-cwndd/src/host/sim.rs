@@ -29,6 +29,8 @@ pub struct State {
     /// Whether the kernel has debugfs.
     pub debugfs: bool,
     pub stacked: bool,
+    /// Devices above every disk.
+    pub above: Vec<Disk>,
     /// A setting that cannot be written.
     pub unwritable: Option<Knob>,
     /// What the kernel takes at most, whatever it says.
@@ -65,6 +67,7 @@ impl Sim {
             available_bytes: 1 << 30,
             debugfs: true,
             stacked: false,
+            above: Vec::new(),
             unwritable: None,
             max_sectors_kb: u32::MAX,
             writes: Vec::new(),
@@ -170,6 +173,10 @@ impl Host for Sim {
 
     fn stacked(&self, _: &Disk) -> bool {
         self.state().stacked
+    }
+
+    fn above(&self, _: &Disk) -> Vec<Disk> {
+        self.state().above.clone()
     }
 
     fn run_queue(&self, _: &Disk) -> io::Result<()> {

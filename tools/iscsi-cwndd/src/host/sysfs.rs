@@ -98,6 +98,9 @@ impl Host for Sysfs {
     }
 
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32> {
+        if disk.is_stacked() && knob == Knob::QueueDepth {
+            return Ok(0);
+        }
         number(&knob_path(disk, knob))
     }
 
@@ -108,6 +111,23 @@ impl Host for Sysfs {
     fn stacked(&self, disk: &Disk) -> bool {
         // A device that makes requests has queues of its own; LVM and the like pass bios on, which are split again.
         entries(&block_dir(disk).join("holders")).any(|holder| holder.join("mq").exists())
+    }
+
+    fn above(&self, disk: &Disk) -> Vec<Disk> {
+        let (mut found, mut dirs) = (Vec::<Disk>::new(), vec![block_dir(disk)]);
+        while let Some(dir) = dirs.pop() {
+            // sda, and its partitions: sda/sda1
+            let name = file_name(&dir).unwrap_or_default();
+            let parts = entries(&dir).filter(|entry| file_name(entry).is_some_and(|part| part.starts_with(&name)));
+            let holders = parts.chain([dir.clone()]).flat_map(|dir| entries(&dir.join("holders")));
+            for holder in holders.filter_map(|holder| fs::canonicalize(holder).ok()) {
+                if found.iter().all(|known| known.id.device != holder) {
+                    found.extend(stacked_device(&holder));
+                    dirs.push(holder);
+                }
+            }
+        }
+        found
     }
 
     fn run_queue(&self, disk: &Disk) -> io::Result<()> {
@@ -155,8 +175,20 @@ fn ends(connection: &Path, host: &Path) -> Option<Ends> {
     Some(Ends { local: end(host.join("ipaddress"), "local_port")?, remote: end(connection.join("address"), "port")? })
 }
 
+/// `dir`: its place in sysfs, …/virtual/block/dm-0
+fn stacked_device(dir: &Path) -> Option<Disk> {
+    let wwid = read(&dir.join("dm/uuid")).or_else(|_| read(&dir.join("md/uuid"))).unwrap_or_default();
+    Some(Disk {
+        id: DiskId { device: dir.to_owned(), target_iqn: String::new(), lun: 0, wwid },
+        name: file_name(dir)?,
+        number: read(&dir.join("dev")).ok()?,
+        max_request_bytes: 0,
+        max_depth: 0,
+    })
+}
+
 fn block_dir(disk: &Disk) -> PathBuf {
-    disk.id.device.join("block").join(&disk.name)
+    if disk.is_stacked() { disk.id.device.clone() } else { disk.id.device.join("block").join(&disk.name) }
 }
 
 fn knob_path(disk: &Disk, knob: Knob) -> PathBuf {
@@ -216,5 +248,30 @@ mod tests {
         assert_eq!(sysfs.disk(&scsi_device, "iqn").unwrap().max_depth, 512);
         put(queue.join("nr_requests"), "256\n");
         assert_eq!(sysfs.disk(&scsi_device, "iqn").unwrap().max_depth, 256);
+    }
+
+    #[test]
+    fn devices_above_a_disk_are_those_on_its_partitions_and_on_each_other_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let scsi_device = dir.path().join("target2:0:0/2:0:0:1");
+        let (block, virtual_dir) = (scsi_device.join("block/sda"), dir.path().join("virtual/block"));
+        put(block.join("queue/max_hw_sectors_kb"), "32767\n");
+        put(block.join("dev"), "8:0\n");
+        put(dir.path().join("class/scsi_host/host2/can_queue"), "512\n");
+        for (n, below) in [block.clone(), block.join("sda1"), virtual_dir.join("dm-0")].iter().enumerate() {
+            let device = virtual_dir.join(format!("dm-{n}"));
+            put(device.join("dev"), "254:0\n");
+            put(device.join("bdi/read_ahead_kb"), "128\n");
+            put(device.join("queue/max_sectors_kb"), "1280\n");
+            fs::create_dir_all(below.join("holders")).unwrap();
+            std::os::unix::fs::symlink(&device, below.join("holders").join(format!("dm-{n}"))).unwrap();
+        }
+        let sysfs = Sysfs::new(dir.path().to_str().unwrap(), Duration::ZERO);
+        let above = sysfs.above(&sysfs.disk(&scsi_device, "iqn").unwrap());
+        let mut names: Vec<&str> = above.iter().map(|device| device.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["dm-0", "dm-1", "dm-2"]);
+        let found = Knob::ALL.map(|knob| sysfs.get(&above[0], knob).unwrap());
+        assert_eq!(found, [1280, 128, 0]);
     }
 }

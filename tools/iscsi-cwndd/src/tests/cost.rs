@@ -193,6 +193,10 @@ impl Host for Tree {
         self.sysfs.stacked(disk)
     }
 
+    fn above(&self, disk: &Disk) -> Vec<Disk> {
+        self.sysfs.above(disk)
+    }
+
     fn trace(&self) -> io::Result<Trace> {
         self.sysfs.trace()
     }
