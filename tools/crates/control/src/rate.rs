@@ -46,10 +46,20 @@ impl Meter {
 
     /// Average rate in bytes/s over the shortest stretch that spans at least `span_us`; none before that much is known.
     pub fn average(&self, span_us: u64) -> Option<u64> {
-        let &(now_us, bytes) = self.samples.back()?;
-        let after = self.samples.partition_point(|&(t, _)| now_us - t >= span_us.max(1));
+        self.average_until(self.samples.len().checked_sub(1)?, span_us)
+    }
+
+    /// The same before a pause. When in its sample the last came before that is not known, so the one before is the last.
+    pub fn before_pause(&self, span_us: u64) -> Option<u64> {
+        let came = (1..self.samples.len()).rev().find(|&i| self.samples[i].1 > self.samples[i - 1].1)?;
+        self.average_until(came - 1, span_us)
+    }
+
+    fn average_until(&self, last: usize, span_us: u64) -> Option<u64> {
+        let (last_us, bytes) = self.samples[last];
+        let after = self.samples.partition_point(|&(t, _)| t + span_us.max(1) <= last_us);
         let (then_us, then_bytes) = self.samples[after.checked_sub(1)?];
-        Some(per_second(bytes - then_bytes, now_us - then_us))
+        Some(per_second(bytes - then_bytes, last_us - then_us))
     }
 
     /// The rate, in bytes/s, of what came last in one go: without a pause over `pause_us`, and at most `longest_us` long.
@@ -149,6 +159,17 @@ pub fn carried(rate: u64, us: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn before_a_pause_there_was_another_rate() {
+        let mut meter = Meter::default();
+        for ms in 0..=20 {
+            meter.push(ms * 1_000, ms.min(15) * 10_000 + u64::from(ms > 15) * 2_000);
+        }
+        assert_eq!(meter.before_pause(10_000), Some(10_000_000));
+        assert_eq!(meter.before_pause(20_000), None);
+        assert!(meter.average(10_000) < Some(6_000_000));
+    }
 
     #[test]
     fn average_needs_its_span() {

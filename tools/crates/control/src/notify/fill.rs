@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! F: how much of W is let through, and when.
 
+use super::cruise::much_slower;
 use super::{FIRST_BYTES, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, STEADY_REQUESTS, STEADY_US, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
@@ -70,6 +71,9 @@ impl Notify {
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
+            if !self.blocked(input.now_us, RECOVERY_TRIPS) {
+                self.slow_down(input, asked);
+            }
             self.read.blocked_us = self.read.hole.then_some(input.now_us);
             return;
         }
@@ -170,6 +174,22 @@ impl Notify {
         (self.capacity + self.capacity / 64).min(most.max(self.capacity / 8))
     }
 
+    /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into
+    /// cwnd, that is what the path carries by now, or what other flows leave of it: which is found out by and by.
+    fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
+        let trip_us = self.rtt_us();
+        let full = self.phase == Phase::Cruise && self.moving_us.saturating_sub(self.unfilled_us) >= 2 * trip_us;
+        let full = full && self.path_cwnd_bytes() >= self.path_bytes();
+        let Some(rate) = self.meter.before_pause(trip_us / 2) else { return };
+        let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
+        if full && much_slower(rate, most) && input.share.is_none() && input.now_us >= self.rivals.until_us {
+            (self.capacity, self.trial) = (rate, None);
+            self.window_bytes = self.window_for(rate);
+            self.window_changed_us = input.now_us;
+            self.reason = format!("{} kB/s before a loss", rate / 1000);
+        }
+    }
+
     /// Within so many round trips a hole has let nothing through.
     pub(super) fn blocked(&self, now_us: u64, trips: u64) -> bool {
         self.read.blocked_us.is_some_and(|blocked_us| now_us - blocked_us <= trips * self.trip_us())
@@ -199,5 +219,47 @@ impl Notify {
             let least_us = if returns { (self.rtt_us() / 2).clamp(RETURN_LOOK_US, FULL_LOOK_US) } else { FULL_LOOK_US };
             least_us.max(self.rtt_us() / 4)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, PathState};
+
+    const RTT_US: u64 = 20_000;
+    const RATE: u64 = 12_500_000;
+
+    /// C after a hole, where so much came in the last two round trips before; and cwnd is so many packets.
+    fn capacity_after_a_hole(rate: u64, snd_cwnd_pkts: u32) -> u64 {
+        let mut law = Notify::new(Limits::default());
+        (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, RATE, 16 << 10);
+        let rtt_us = RTT_US as u32;
+        law.note(PathState {
+            min_rtt_us: rtt_us,
+            srtt_us: rtt_us,
+            mss_bytes: 1448,
+            snd_cwnd_pkts,
+            ..PathState::default()
+        });
+        law.window_bytes = law.window_for(RATE);
+        let mut bytes = 0;
+        for trip in 1..=50 {
+            law.meter.push(trip * RTT_US, bytes);
+            bytes += carried(if trip < 47 { RATE } else { rate }, if trip < 49 { RTT_US } else { 0 });
+        }
+        law.moving_us = 49 * RTT_US;
+        let input = Input { now_us: 50 * RTT_US, path: None, received: None, share: None, disks: &[] };
+        law.slow_down(&input, law.window_bytes);
+        assert_eq!(law.window_bytes, law.window_for(law.capacity));
+        law.capacity
+    }
+
+    #[test]
+    fn what_came_before_a_hole_is_what_the_path_carries() {
+        assert_eq!(capacity_after_a_hole(RATE, 400), RATE);
+        assert_eq!(capacity_after_a_hole(RATE / 4, 400), RATE / 4);
+        // It was cwnd that let no more through.
+        assert_eq!(capacity_after_a_hole(RATE / 4, 60), RATE);
     }
 }
