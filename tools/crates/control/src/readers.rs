@@ -10,8 +10,8 @@ const MEAN_READS: u64 = 16;
 const FIRST_READS: u64 = 4;
 /// Least depth for a disk whose requests are small: open-iscsi's default, and the page. What it costs in bytes is little.
 const SMALL_DEPTH: u64 = 33;
-/// A disk that leaves some of its share may ask for so much more than twice what it does, until it is looked at again: what
-/// the kernel's own read-ahead asks for.
+/// Disks that leave some of their shares may together ask for so much more than twice what they do, until they are looked at
+/// again: what the kernel's own read-ahead asks for.
 const MORE_BYTES: u64 = 128 << 10;
 /// For so long, and so many looks, a disk has one command more than another, of those that cannot be shared evenly.
 const TURN_US: u64 = 100_000;
@@ -29,6 +29,8 @@ struct Reader {
     claim_bytes: u64,
     share_bytes: u64,
     max_depth: u32,
+    /// As set last.
+    depth: u64,
     /// It shares the window; and takes all that it can get.
     shares: bool,
     wants: bool,
@@ -66,6 +68,7 @@ impl Reader {
 pub struct Readers {
     disks: Vec<Reader>,
     looked_us: u64,
+    none_reads: bool,
     turn: u64,
     turned_us: u64,
 }
@@ -79,6 +82,7 @@ impl Readers {
         }
         let elapsed_us = elapsed_us.min(trip_us);
         let none_reads = !disks.iter().any(|d| d.reading);
+        self.none_reads = none_reads;
         for (reader, disk) in self.disks.iter_mut().zip(disks) {
             reader.measure(disk);
             reader.command_bytes = reader.command_bytes(disk.request_bytes.into());
@@ -89,7 +93,9 @@ impl Readers {
         }
         let alone = self.sharing() == 1;
         for reader in &mut self.disks {
-            let all = reader.more(reader.claim_bytes, reader.share_bytes / 8);
+            // Of a few commands, one that is left unused may be most of an eighth of the share.
+            let deep = reader.claim_bytes >= (reader.depth - reader.depth / 8) * reader.command_bytes;
+            let all = deep && reader.more(reader.claim_bytes, reader.share_bytes / 8);
             reader.wants = reader.shares && (alone || none_reads || all);
             if all {
                 reader.wanted_us = now_us;
@@ -116,6 +122,9 @@ impl Readers {
 
     /// And without those that have left some of their share for so long.
     pub fn hungry(&self, for_us: u64) -> u64 {
+        if self.none_reads {
+            return self.sharing();
+        }
         let lately = |reader: &&Reader| self.looked_us.saturating_sub(reader.wanted_us) <= for_us;
         match self.sharers().filter(lately).count() {
             0 => self.sharing(),
@@ -164,6 +173,7 @@ impl Readers {
         let count = self.sharing();
         let equal_bytes = window_bytes / count;
         let wanting = self.disks.iter().filter(|reader| reader.wants).count() as u64;
+        let more_bytes = MORE_BYTES / (count - wanting.min(count)).max(1);
         let most_kept_bytes = if wanting > 0 { equal_bytes } else { window_bytes };
         let kept = |reader: &Reader| if reader.wants { 0 } else { reader.claim_bytes.min(most_kept_bytes) };
         let left_bytes = self.disks.iter().map(kept).fold(window_bytes, u64::saturating_sub);
@@ -171,18 +181,22 @@ impl Readers {
         let mut turn = self.turn;
         let depth = |reader: &mut Reader| {
             let bytes = reader.command_bytes(request_bytes);
-            let (own_bytes, among) = match wanting {
-                0 => (equal_bytes.max(reader.claim_bytes.saturating_add(left_bytes / count)), 1),
-                _ => (left_bytes, wanting),
-            };
             let most_bytes =
-                if reader.wants { u64::MAX } else { reader.claim_bytes.saturating_mul(2).saturating_add(MORE_BYTES) };
+                if reader.wants { u64::MAX } else { reader.claim_bytes.saturating_mul(2).saturating_add(more_bytes) };
+            let (own_bytes, most_bytes, among) = match wanting {
+                0 => {
+                    let own_bytes = reader.claim_bytes.saturating_add(left_bytes / count);
+                    (own_bytes.max(equal_bytes), most_bytes.max(equal_bytes), 1)
+                }
+                _ => (left_bytes, most_bytes, wanting),
+            };
             reader.share_bytes = most_bytes.min(own_bytes / among);
             let least = if bytes < request_bytes / 2 { SMALL_DEPTH } else { 1 };
             turn += u64::from(reader.wants);
             let depth = (commands(own_bytes, bytes) + turn % among) / among;
             let depth = depth.min(most_bytes.div_ceil(bytes)).max(least);
-            depth.clamp(1, u64::from(reader.max_depth).clamp(1, max_commands)) as u32
+            reader.depth = depth.clamp(1, u64::from(reader.max_depth).clamp(1, max_commands));
+            reader.depth as u32
         };
         self.disks.iter_mut().map(depth).collect()
     }
@@ -272,6 +286,24 @@ mod tests {
         assert!((3..=11).contains(&depths[2]), "{depths:?}");
         assert_eq!((readers.hungry(TRIP_US), readers.hungry(0)), (3, 2));
         assert_eq!((readers.commands(), readers.wanting_commands()), (384, 256));
+    }
+
+    /// Where a share is two requests, one in flight is half of it.
+    #[test]
+    fn disks_that_read_one_at_a_time_leave_a_small_window_to_another() {
+        let mut readers = Readers::default();
+        let mut depth = 0;
+        for trip in 0..10 {
+            look(&mut readers, trip, &[depth, 1, 1, 1]);
+            let depths = readers.depths(8 * REQUEST_BYTES, |window, bytes| window / bytes, REQUEST_BYTES, 128);
+            assert!(depths.iter().all(|&depth| depth >= 2), "trip {trip}: {depths:?}");
+            depth = depths[0];
+        }
+        assert_eq!((depth, readers.compete()), (5, true));
+        look(&mut readers, 10, &[0; 4]);
+        let idle = DiskState::default();
+        readers.look(11 * TRIP_US, TRIP_US, &[idle; 4]);
+        assert_eq!(readers.hungry(100 * TRIP_US), 4);
     }
 
     #[test]
