@@ -151,7 +151,7 @@ impl Crew for Threads {
 mod tests {
     use super::*;
     use crate::host::sim::disk;
-    use crate::host::{Ends, Reads, Session, Statistics, Trace};
+    use crate::host::{Ends, Reads, Session, StackedDevice, Statistics, Trace};
     use cwnd_control::Received;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     use std::time::Duration;
@@ -185,7 +185,7 @@ mod tests {
             unreachable!()
         }
 
-        fn above(&self, _: &Disk) -> Vec<Disk> {
+        fn stacked_devices(&self) -> Vec<StackedDevice> {
             unreachable!()
         }
 

@@ -114,6 +114,14 @@ impl TunedDisk {
         self.read_seen_us.is_some_and(|seen_us| now_us.saturating_sub(seen_us) <= idle_after_us)
     }
 
+    /// The read-ahead, once it is ours.
+    pub fn tuned_read_ahead_kb(&self) -> Option<u32> {
+        self.asked
+            .read_ahead_kb
+            .filter(|_| self.left_alone.read_ahead_kb.is_none())
+            .and(Some(self.in_force.read_ahead_kb))
+    }
+
     pub fn state(&self, reading: bool) -> DiskState {
         let Reads { ios, bytes, in_flight, .. } = self.reads.unwrap_or_default();
         DiskState {

@@ -109,6 +109,20 @@ impl Disk {
     }
 }
 
+/// Who reads through it has its read-ahead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackedDevice {
+    pub disk: Disk,
+    /// Places in sysfs of the disks and partitions below it, and below those that are themselves stacked.
+    pub below: Vec<PathBuf>,
+}
+
+impl StackedDevice {
+    pub fn is_above(&self, disk: &Disk) -> bool {
+        self.below.iter().any(|dir| dir.starts_with(&disk.id.device))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The number in `sessionN`, unique until the next boot.
@@ -162,9 +176,8 @@ pub trait Host: Send + Sync {
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()>;
     /// The disk gets whole requests from a device stacked on it (dm-multipath), which were made by that one's limits.
     fn stacked(&self, disk: &Disk) -> bool;
-    /// The devices stacked on the disk or its partitions (LVM, dm-multipath, MD), and those on them: who reads through one
-    /// has its read-ahead.
-    fn above(&self, disk: &Disk) -> Vec<Disk>;
+    /// All devices that are stacked on others (LVM, dm-multipath, MD).
+    fn stacked_devices(&self) -> Vec<StackedDevice>;
     /// Has a greater depth used at once. By itself the kernel looks for room in the queue when a request completes, and
     /// with a mostly empty pipe the next one is most of a round trip away.
     fn run_queue(&self, disk: &Disk) -> io::Result<()>;
@@ -173,7 +186,7 @@ pub trait Host: Send + Sync {
     fn renew_read_ahead(&self, disks: &[Disk]) -> io::Result<usize>;
     /// What a connection has received, packet by packet.
     fn received(&self, ends: Ends) -> io::Result<Received>;
-    /// The kernel's word that an idle disk is read.
+    /// The kernel's word that an idle disk is read or written.
     fn trace(&self) -> io::Result<Trace>;
     /// Memory that can be had without swapping.
     fn available_bytes(&self) -> u64;

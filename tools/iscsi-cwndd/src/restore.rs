@@ -35,7 +35,8 @@ pub struct Restored {
 /// that are gone are forgotten.
 pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error> {
     let mut disks: Vec<Disk> = host.sessions().into_iter().flat_map(|session| session.disks).collect();
-    disks.extend(disks.iter().flat_map(|disk| host.above(disk)).collect::<Vec<_>>());
+    // Whatever they are above by now.
+    disks.extend(host.stacked_devices().into_iter().map(|stacked| stacked.disk));
     let mut restored = Restored::default();
     for id in store.disks() {
         match disks.iter().find(|disk| disk.id == id) {

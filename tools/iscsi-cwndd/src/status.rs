@@ -174,6 +174,8 @@ pub fn fetch(path: &Path) -> io::Result<String> {
 pub struct Shown {
     strategy: String,
     sessions: Vec<ShownSession>,
+    /// A daemon that was started before an upgrade says nothing of them.
+    #[serde(default)]
     stacked: Vec<ShownStacked>,
 }
 

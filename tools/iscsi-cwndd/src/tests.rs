@@ -7,7 +7,7 @@ mod lab;
 use crate::config::OnExit;
 use crate::disk::TunedDisk;
 use crate::host::sim::{STOCK, disk, page};
-use crate::host::{Disk, Knob, Knobs, Reads};
+use crate::host::{Disk, Host, Knob, Knobs, Reads, StackedDevice};
 use crate::restore::Restored;
 use crate::session::Feedback;
 use crate::store::{Error, Store};
@@ -112,28 +112,62 @@ fn a_path_of_dm_multipath_keeps_its_request_size() {
     assert_ne!(lab.knobs("sda").read_ahead_kb, STOCK.read_ahead_kb);
 }
 
+/// As its administrator has it.
+const ABOVE: Knobs<u32> = Knobs { max_sectors_kb: 1280, read_ahead_kb: 256, queue_depth: 0 };
+
+/// A lab with a device above both disks.
+fn lab_with_a_device_above() -> (Lab, StackedDevice) {
+    let lab = Lab::new();
+    let below = lab.sim.sessions().into_iter().flat_map(|session| session.disks).map(|disk| disk.id.device).collect();
+    let stacked = StackedDevice { disk: Disk { max_depth: 0, max_request_bytes: 0, ..disk(0, "dm-0", 7) }, below };
+    lab.sim.state().knobs.insert("dm-0".into(), ABOVE);
+    lab.sim.state().stacked_devices = vec![stacked.clone()];
+    (lab, stacked)
+}
+
 #[test]
-fn a_device_above_has_the_read_ahead_of_the_disks_below() {
-    let mut lab = Lab::new();
-    let found = Knobs { max_sectors_kb: 1280, read_ahead_kb: 256, queue_depth: 0 };
-    let above = |lab: &Lab| lab.knobs("dm-0");
-    lab.sim.state().knobs.insert("dm-0".into(), found);
-    lab.sim.state().above = vec![Disk { max_depth: 0, max_request_bytes: 0, ..disk(0, "dm-0", 7) }];
+fn a_device_above_has_the_read_ahead_of_the_disks_below_that_are_read() {
+    let (mut lab, _) = lab_with_a_device_above();
     lab.run(10, &["sda", "sdb"]);
-    let sum_kb = lab.knobs("sda").read_ahead_kb + lab.knobs("sdb").read_ahead_kb;
-    assert_eq!(above(&lab), Knobs { read_ahead_kb: sum_kb, ..found });
+    let most_kb = (lab.config.limits().max_read_ahead_bytes / 1024) as u32;
+    let sum_kb = (lab.knobs("sda").read_ahead_kb + lab.knobs("sdb").read_ahead_kb).min(most_kb);
+    assert_eq!(lab.knobs("dm-0"), Knobs { read_ahead_kb: sum_kb, ..ABOVE });
     assert_eq!(lab.sim.state().open_read_ahead_kb["dm-0"], sum_kb);
     let now_us = lab.now_us;
     let shown = status::show(&serde_json::from_str(&status::describe(lab.tuner(), now_us)).unwrap());
     assert!(shown.contains(&format!("dm-0: read-ahead {sum_kb} KiB")), "{shown}");
-    // After a crash as after a stop.
-    lab.crash();
-    lab.start();
-    assert_eq!(above(&lab), found);
+    lab.run(10, &["sda"]);
+    assert_eq!(lab.knobs("dm-0").read_ahead_kb, lab.knobs("sda").read_ahead_kb);
+    // A table that is loaded anew resets it, and what is open has it again.
+    lab.sim.state().knobs.insert("dm-0".into(), ABOVE);
+    lab.sim.state().open_read_ahead_kb.clear();
+    lab.run(10, &["sda"]);
+    let own_kb = lab.knobs("sda").read_ahead_kb;
+    assert_eq!((lab.knobs("dm-0").read_ahead_kb, lab.sim.state().open_read_ahead_kb["dm-0"]), (own_kb, own_kb));
+}
+
+#[test]
+fn a_device_above_gets_its_read_ahead_back_when_the_disks_go_and_after_a_crash() {
+    let (mut lab, stacked) = lab_with_a_device_above();
+    let reads = |lab: &mut Lab| {
+        lab.run(10, &["sda", "sdb"]);
+        assert_ne!(lab.knobs("dm-0"), ABOVE);
+    };
+    reads(&mut lab);
+    lab.sim.state().stacked_devices[0].below.clear();
     lab.run(10, &["sda", "sdb"]);
-    assert_ne!(above(&lab), found);
+    assert_eq!(lab.knobs("dm-0"), ABOVE);
+    lab.sim.state().stacked_devices = vec![stacked.clone()];
+    reads(&mut lab);
+    // The disks leave it while no daemon runs.
+    lab.crash();
+    lab.sim.state().stacked_devices[0].below.clear();
+    lab.start();
+    assert_eq!(lab.knobs("dm-0"), ABOVE);
+    lab.sim.state().stacked_devices = vec![stacked];
+    reads(&mut lab);
     lab.stop();
-    assert_eq!((above(&lab), lab.store().unwrap().disks()), (found, vec![]));
+    assert_eq!((lab.knobs("dm-0"), lab.store().unwrap().disks()), (ABOVE, vec![]));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use crate::config::{Config, OnExit};
 use crate::crew::{Crew, Done, FILES, Job};
 use crate::disk::TunedDisk;
-use crate::host::{DiskId, Host, Knobs, Session};
+use crate::host::{DiskId, Host, Knob, Knobs, Session};
 use crate::record::Recorder;
 use crate::restore;
 use crate::session::{Pace, TunedSession, World};
@@ -117,7 +117,7 @@ impl Tuner {
     pub fn step(&mut self, now_us: u64) -> u64 {
         self.log.at(now_us);
         if now_us >= self.rescan_due_us {
-            let disks = self.rescan();
+            let disks = self.rescan(now_us);
             self.rescan_due_us = now_us + self.config.rescan_us().max(RESCAN_US * disks);
         }
         if now_us >= self.share_due_us {
@@ -150,14 +150,15 @@ impl Tuner {
 
     /// Has open files, and devices above, follow their disks' read-ahead. Returns when that may be done next.
     fn renew_read_ahead(&mut self, now_us: u64) -> u64 {
-        let mut stale = self.sessions.iter().flat_map(|session| &session.disks).filter(|disk| disk.stale_files);
-        if self.renewing_us.is_some() || stale.next().is_none() {
+        let disks = self.sessions.iter().flat_map(|session| &session.disks);
+        let mut disks = disks.chain(self.stacked.iter().map(|stacked| &stacked.device));
+        if self.renewing_us.is_some() || !disks.any(|disk| disk.stale_files) {
             return u64::MAX;
         }
         if now_us < self.renew_due_us {
             return self.renew_due_us;
         }
-        self.follow_read_ahead();
+        self.follow_read_ahead(now_us);
         let disks = self.sessions.iter_mut().flat_map(|session| &mut session.disks);
         let devices = self.stacked.iter_mut().map(|stacked| &mut stacked.device);
         let stale =
@@ -170,18 +171,19 @@ impl Tuner {
         u64::MAX
     }
 
-    /// A device above has the read-ahead of all the disks below it that have another one than they had.
-    fn follow_read_ahead(&mut self) {
+    /// A device above has the read-ahead of all the disks below it that are read, or of all while none is; it may have had
+    /// more for others.
+    fn follow_read_ahead(&mut self, now_us: u64) {
+        let idle_after_us = self.config.idle_after_us();
+        let most_kb = u32::try_from(self.config.limits().max_read_ahead_bytes / 1024).unwrap_or(u32::MAX);
         for Stacked { device, below } in &mut self.stacked {
             let disks = self.sessions.iter().flat_map(|session| &session.disks);
-            let tuned = disks.filter(|disk| {
-                disk.in_force.read_ahead_kb != disk.original.read_ahead_kb && below.contains(&disk.disk.id)
-            });
-            let read_ahead_kb = match tuned.fold(0, |sum: u32, disk| sum.saturating_add(disk.in_force.read_ahead_kb)) {
-                0 => device.original.read_ahead_kb,
-                kb => kb,
-            };
-            let wanted = Knobs { read_ahead_kb: Some(read_ahead_kb), ..Knobs::default() };
+            let disks: Vec<&TunedDisk> = disks.filter(|disk| below.contains(&disk.disk.id)).collect();
+            let none_reads = !disks.iter().any(|disk| disk.reading(now_us, idle_after_us));
+            let read = disks.iter().filter(|disk| none_reads || disk.reading(now_us, idle_after_us));
+            let sum_kb = read.filter_map(|disk| disk.tuned_read_ahead_kb()).fold(0, u32::saturating_add);
+            let read_ahead_kb = Some(sum_kb.min(most_kb).max(device.original.read_ahead_kb));
+            let wanted = Knobs { read_ahead_kb, ..Knobs::default() };
             device.apply(&*self.host, &mut self.store, &wanted, "the disks below", &mut self.log);
         }
     }
@@ -232,8 +234,8 @@ impl Tuner {
         }
     }
 
-    /// Returns how many disks there are.
-    fn rescan(&mut self) -> u64 {
+    /// Returns how many disks and devices above them there are.
+    fn rescan(&mut self, now_us: u64) -> u64 {
         let found = self.host.sessions();
         self.sessions.retain(|session| {
             let stays = found.iter().any(|info| info.sid == session.info.sid);
@@ -250,36 +252,43 @@ impl Tuner {
                 None => self.add(info),
             }
         }
-        self.find_stacked();
+        self.find_stacked(now_us);
         let disks = self.sessions.iter().map(|session| session.disks.len() as u64).sum::<u64>();
         // A power of two, so that it does not follow every breath of the page cache.
         let share_bytes = self.host.available_bytes() / READ_AHEAD_SHARE / disks.max(1);
         self.max_read_ahead_bytes = 1 << share_bytes.max(1).ilog2();
-        disks
+        disks + self.stacked.len() as u64
     }
 
-    fn find_stacked(&mut self) {
+    fn find_stacked(&mut self, now_us: u64) {
         let mut before = std::mem::take(&mut self.stacked);
-        for disk in self.sessions.iter().flat_map(|session| &session.disks) {
-            for device in self.host.above(&disk.disk) {
-                let id = disk.disk.id.clone();
-                if let Some(stacked) = self.stacked.iter_mut().find(|stacked| stacked.device.disk == device) {
-                    stacked.below.push(id);
-                    continue;
+        for found in self.host.stacked_devices() {
+            let disks = self.sessions.iter().flat_map(|session| &session.disks).map(|disk| &disk.disk);
+            let below: Vec<DiskId> = disks.filter(|disk| found.is_above(disk)).map(|disk| disk.id.clone()).collect();
+            let known = before.iter().position(|stacked| stacked.device.disk == found.disk);
+            let known = known.map(|known| before.swap_remove(known).device);
+            if below.is_empty() {
+                if let Some(mut device) = known {
+                    device.put_back(&*self.host, &mut self.store);
                 }
-                let known = before.iter().position(|stacked| stacked.device.disk == device);
-                let tuned = match known.map(|known| before.swap_remove(known).device) {
-                    Some(tuned) => Ok(tuned),
-                    None => TunedDisk::new(&*self.host, &self.store, device),
-                };
-                self.stacked.extend(tuned.map(|device| Stacked { device, below: vec![id] }));
+                continue;
             }
-        }
-        for stacked in &mut self.stacked {
-            stacked.device.audit(&*self.host, &self.store);
+            // A table that is loaded anew, as when a path fails, resets it.
+            let reset = |device: &TunedDisk| {
+                let now = self.host.get(&found.disk, Knob::ReadAheadKb);
+                now.is_ok_and(|kb| kb == device.original.read_ahead_kb)
+            };
+            let device = match known.filter(|device| !reset(device)) {
+                Some(mut device) => {
+                    device.audit(&*self.host, &self.store);
+                    Ok(device)
+                }
+                None => TunedDisk::new(&*self.host, &self.store, found.disk),
+            };
+            self.stacked.extend(device.map(|device| Stacked { device, below }));
         }
         forget(&mut self.store, before.iter().map(|stacked| &stacked.device));
-        self.follow_read_ahead();
+        self.follow_read_ahead(now_us);
     }
 
     fn add(&mut self, info: Session) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A simulated initiator with one session: disks, their settings and statistics, and a target that answers as told.
 
-use super::{AskError, Disk, DiskId, Ends, Host, Knob, Knobs, Reads, Session, Statistics, Trace};
+use super::{AskError, Disk, DiskId, Ends, Host, Knob, Knobs, Reads, Session, StackedDevice, Statistics, Trace};
 use crate::crew::{Crew, Done, Job};
 use cwnd_control::Received;
 use cwnd_log_page::{CaState, Connection, Figures, MIN_RTT_NOT_SET, Page, SSTHRESH_NOT_SET};
@@ -29,8 +29,7 @@ pub struct State {
     /// Whether the kernel has debugfs.
     pub debugfs: bool,
     pub stacked: bool,
-    /// Devices above every disk.
-    pub above: Vec<Disk>,
+    pub stacked_devices: Vec<StackedDevice>,
     /// A setting that cannot be written.
     pub unwritable: Option<Knob>,
     /// What the kernel takes at most, whatever it says.
@@ -67,7 +66,7 @@ impl Sim {
             available_bytes: 1 << 30,
             debugfs: true,
             stacked: false,
-            above: Vec::new(),
+            stacked_devices: Vec::new(),
             unwritable: None,
             max_sectors_kb: u32::MAX,
             writes: Vec::new(),
@@ -175,8 +174,8 @@ impl Host for Sim {
         self.state().stacked
     }
 
-    fn above(&self, _: &Disk) -> Vec<Disk> {
-        self.state().above.clone()
+    fn stacked_devices(&self) -> Vec<StackedDevice> {
+        self.state().stacked_devices.clone()
     }
 
     fn run_queue(&self, _: &Disk) -> io::Result<()> {

@@ -5,7 +5,9 @@
 //! freezes the queue.
 
 use super::sock_diag::SockDiag;
-use super::{AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, Statistics, Trace, open_files, scsi};
+use super::{
+    AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, StackedDevice, Statistics, Trace, open_files, scsi,
+};
 use cwnd_control::Received;
 use std::fs::{self, File};
 use std::io;
@@ -113,21 +115,8 @@ impl Host for Sysfs {
         entries(&block_dir(disk).join("holders")).any(|holder| holder.join("mq").exists())
     }
 
-    fn above(&self, disk: &Disk) -> Vec<Disk> {
-        let (mut found, mut dirs) = (Vec::<Disk>::new(), vec![block_dir(disk)]);
-        while let Some(dir) = dirs.pop() {
-            // sda, and its partitions: sda/sda1
-            let name = file_name(&dir).unwrap_or_default();
-            let parts = entries(&dir).filter(|entry| file_name(entry).is_some_and(|part| part.starts_with(&name)));
-            let holders = parts.chain([dir.clone()]).flat_map(|dir| entries(&dir.join("holders")));
-            for holder in holders.filter_map(|holder| fs::canonicalize(holder).ok()) {
-                if found.iter().all(|known| known.id.device != holder) {
-                    found.extend(stacked_device(&holder));
-                    dirs.push(holder);
-                }
-            }
-        }
-        found
+    fn stacked_devices(&self) -> Vec<StackedDevice> {
+        entries(&self.root.join("devices/virtual/block")).filter_map(|dir| stacked_device(&dir)).collect()
     }
 
     fn run_queue(&self, disk: &Disk) -> io::Result<()> {
@@ -176,15 +165,27 @@ fn ends(connection: &Path, host: &Path) -> Option<Ends> {
 }
 
 /// `dir`: its place in sysfs, …/virtual/block/dm-0
-fn stacked_device(dir: &Path) -> Option<Disk> {
-    let wwid = read(&dir.join("dm/uuid")).or_else(|_| read(&dir.join("md/uuid"))).unwrap_or_default();
-    Some(Disk {
-        id: DiskId { device: dir.to_owned(), target_iqn: String::new(), lun: 0, wwid },
-        name: file_name(dir)?,
-        number: read(&dir.join("dev")).ok()?,
+fn stacked_device(dir: &Path) -> Option<StackedDevice> {
+    let kind = ["dm", "md"].into_iter().find(|kind| dir.join(kind).is_dir())?;
+    let device = fs::canonicalize(dir).ok()?;
+    let (mut below, mut dirs) = (Vec::new(), vec![device.clone()]);
+    while let Some(dir) = dirs.pop() {
+        for slave in entries(&dir.join("slaves")).filter_map(|slave| fs::canonicalize(slave).ok()) {
+            if !below.contains(&slave) {
+                below.push(slave.clone());
+                dirs.push(slave);
+            }
+        }
+    }
+    let wwid = read(&device.join(kind).join("uuid")).unwrap_or_default();
+    let disk = Disk {
+        name: file_name(&device)?,
+        number: read(&device.join("dev")).ok()?,
+        id: DiskId { device, target_iqn: String::new(), lun: 0, wwid },
         max_request_bytes: 0,
         max_depth: 0,
-    })
+    };
+    Some(StackedDevice { disk, below })
 }
 
 fn block_dir(disk: &Disk) -> PathBuf {
@@ -251,27 +252,34 @@ mod tests {
     }
 
     #[test]
-    fn devices_above_a_disk_are_those_on_its_partitions_and_on_each_other_too() {
+    fn devices_are_stacked_on_disks_on_partitions_and_on_each_other() {
         let dir = tempfile::tempdir().unwrap();
-        let scsi_device = dir.path().join("target2:0:0/2:0:0:1");
-        let (block, virtual_dir) = (scsi_device.join("block/sda"), dir.path().join("virtual/block"));
+        let root = dir.path().canonicalize().unwrap();
+        let scsi_device = root.join("target2:0:0/2:0:0:1");
+        let (block, virtual_dir) = (scsi_device.join("block/sda"), root.join("devices/virtual/block"));
         put(block.join("queue/max_hw_sectors_kb"), "32767\n");
         put(block.join("dev"), "8:0\n");
-        put(dir.path().join("class/scsi_host/host2/can_queue"), "512\n");
-        for (n, below) in [block.clone(), block.join("sda1"), virtual_dir.join("dm-0")].iter().enumerate() {
+        put(block.join("sda1/dev"), "8:1\n");
+        put(root.join("class/scsi_host/host2/can_queue"), "512\n");
+        put(root.join("other/sdz/dev"), "8:9\n");
+        put(virtual_dir.join("loop0/dev"), "7:0\n");
+        let below = [block.clone(), block.join("sda1"), virtual_dir.join("dm-0"), root.join("other/sdz")];
+        for (n, below) in below.iter().enumerate() {
             let device = virtual_dir.join(format!("dm-{n}"));
             put(device.join("dev"), "254:0\n");
+            put(device.join("dm/uuid"), "LVM-1\n");
             put(device.join("bdi/read_ahead_kb"), "128\n");
             put(device.join("queue/max_sectors_kb"), "1280\n");
-            fs::create_dir_all(below.join("holders")).unwrap();
-            std::os::unix::fs::symlink(&device, below.join("holders").join(format!("dm-{n}"))).unwrap();
+            fs::create_dir_all(device.join("slaves")).unwrap();
+            std::os::unix::fs::symlink(below, device.join("slaves").join(below.file_name().unwrap())).unwrap();
         }
-        let sysfs = Sysfs::new(dir.path().to_str().unwrap(), Duration::ZERO);
-        let above = sysfs.above(&sysfs.disk(&scsi_device, "iqn").unwrap());
-        let mut names: Vec<&str> = above.iter().map(|device| device.name.as_str()).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["dm-0", "dm-1", "dm-2"]);
-        let found = Knob::ALL.map(|knob| sysfs.get(&above[0], knob).unwrap());
-        assert_eq!(found, [1280, 128, 0]);
+        let sysfs = Sysfs::new(root.to_str().unwrap(), Duration::ZERO);
+        let disk = sysfs.disk(&scsi_device, "iqn").unwrap();
+        let mut found = sysfs.stacked_devices();
+        found.sort_by_key(|stacked| stacked.disk.name.clone());
+        let above: Vec<_> = found.iter().map(|stacked| (&*stacked.disk.name, stacked.is_above(&disk))).collect();
+        assert_eq!(above, [("dm-0", true), ("dm-1", true), ("dm-2", true), ("dm-3", false)]);
+        let knobs = Knob::ALL.map(|knob| sysfs.get(&found[0].disk, knob).unwrap());
+        assert_eq!((knobs, &*found[0].disk.id.wwid), ([1280, 128, 0], "LVM-1"));
     }
 }

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::daemon;
 use crate::host::sim::page;
 use crate::host::sysfs::Sysfs;
-use crate::host::{AskError, Disk, Ends, Host, Knob, Reads, Session, Statistics, Trace};
+use crate::host::{AskError, Disk, Ends, Host, Knob, Reads, Session, StackedDevice, Statistics, Trace};
 use cwnd_control::Received;
 use nix::sys::pthread::{pthread_kill, pthread_self};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
@@ -193,8 +193,8 @@ impl Host for Tree {
         self.sysfs.stacked(disk)
     }
 
-    fn above(&self, disk: &Disk) -> Vec<Disk> {
-        self.sysfs.above(disk)
+    fn stacked_devices(&self) -> Vec<StackedDevice> {
+        self.sysfs.stacked_devices()
     }
 
     fn trace(&self) -> io::Result<Trace> {
