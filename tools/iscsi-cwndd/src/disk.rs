@@ -2,7 +2,7 @@
 //! One disk under control: what is set, what may be set, and whether it reads.
 //!
 //! A strategy's depth is for reads, but the kernel's counts writes as well. So they have room besides, as much as they use
-//! and as much again, and who writes is not held to a depth that was made for reads.
+//! and, while nothing is read, as much again: who writes is not held to a depth that was made for reads.
 
 use crate::crew::Job;
 use crate::host::{Disk, Host, Knob, Knobs, Reads, Statistics};
@@ -22,6 +22,8 @@ const MAX_PAGE_KB: u32 = 64;
 /// Room that writes have beyond what they use, at least; and for how long after the last.
 const SPARE_ROOM: u32 = 4;
 const ROOM_US: u64 = 200_000;
+/// In so long an eighth of the room that is not used goes.
+const FADE_US: u64 = 10_000;
 
 pub struct TunedDisk {
     pub disk: Disk,
@@ -46,6 +48,7 @@ pub struct TunedDisk {
     /// The strategy's depth, and what writes may have beyond it.
     read_depth: u32,
     room: u32,
+    faded_us: u64,
 }
 
 impl TunedDisk {
@@ -67,6 +70,7 @@ impl TunedDisk {
             write_seen_us: None,
             read_depth: u32::MAX,
             room: 0,
+            faded_us: 0,
         };
         for knob in foreign {
             tuned.leave_alone(knob, "changed by someone else while the daemon was not running".into());
@@ -88,19 +92,29 @@ impl TunedDisk {
             self.write_seen_us = Some(now_us);
         }
         let wrote = self.write_seen_us.is_some_and(|seen_us| now_us - seen_us <= ROOM_US);
-        self.room = if wrote { self.room_for(&reads) } else { 0 };
+        self.room = if wrote { self.room_for(now_us, &reads) } else { 0 };
         reading
     }
 
-    /// Reads that want more than their depth would take it: they leave writes what they have, and a little to grow.
-    fn room_for(&self, reads: &Reads) -> u32 {
+    /// Reads that want more than their depth would take it: they leave writes what they have, and a little to grow. What
+    /// writes have used lately they may soon use again.
+    fn room_for(&mut self, now_us: u64, reads: &Reads) -> u32 {
         let writes = reads.writes_in_flight;
+        let lately = if now_us.saturating_sub(self.faded_us) >= FADE_US {
+            self.faded_us = now_us;
+            self.room - self.room.div_ceil(8)
+        } else {
+            self.room
+        };
+        let more = writes.saturating_add(SPARE_ROOM);
         let room = if reads.in_flight > self.read_depth {
             writes
         } else if reads.in_flight >= self.read_depth - self.read_depth / 8 {
-            writes.saturating_add(SPARE_ROOM)
+            more
+        } else if reads.in_flight > 0 {
+            lately.max(more)
         } else {
-            self.room.max(writes.saturating_mul(2).saturating_add(SPARE_ROOM))
+            lately.max(more.saturating_add(writes))
         };
         room.min(self.disk.max_depth)
     }

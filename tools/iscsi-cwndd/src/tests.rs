@@ -497,6 +497,12 @@ fn writes_have_room_beyond_the_depth_for_reads() {
         assert_eq!(lab.knobs("sda").queue_depth, depth + 2 * in_flight + 4);
         assert_eq!(lab.tuner().idle_hosts(), None);
     }
+    // Nor is it kept for a few writes that go on.
+    write(&lab, 1);
+    lab.run_us(400_000, &[]);
+    assert!(lab.knobs("sda").queue_depth <= depth + 10);
+    write(&lab, 40);
+    lab.run_us(50_000, &[]);
     // Reads do not get it.
     let read = |lab: &Lab, in_flight| lab.sim.state().reads.get_mut("sda").unwrap().in_flight = in_flight;
     read(&lab, 100);
