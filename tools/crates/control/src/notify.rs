@@ -120,6 +120,8 @@ struct ThisRead {
     hole_us: Option<u64>,
     /// When a full pipe, for a hole, last let nothing through.
     blocked_us: Option<u64>,
+    /// When F was last less than 7/8 of W by a request or more.
+    short_us: u64,
     /// When C last grew so that bunches may show more.
     grown_us: Option<u64>,
     /// While the start asks in bunches, a bucket filled at [`Notify::pace`]; between two of them nothing is let through.
@@ -532,6 +534,9 @@ impl Strategy for Notify {
         let next_us = input.now_us + self.look_us(input.now_us, starts);
         if self.filled_bytes + self.request() <= self.window_bytes {
             self.unfilled_us = input.now_us;
+        }
+        if self.filled_bytes + self.request() <= self.window_bytes / 8 * 7 {
+            self.read.short_us = input.now_us;
         }
         self.fit_request(input);
         self.fit_read_ahead();

@@ -71,9 +71,7 @@ impl Notify {
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
-            if !self.blocked(input.now_us, RECOVERY_TRIPS) {
-                self.slow_down(input, asked);
-            }
+            self.slow_down(input, asked);
             self.read.blocked_us = self.read.hole.then_some(input.now_us);
             return;
         }
@@ -178,8 +176,8 @@ impl Notify {
     /// cwnd, that is what the path carries by now, or what other flows leave of it: which is found out by and by.
     fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
         let trip_us = self.rtt_us();
-        let full = self.phase == Phase::Cruise && self.moving_us.saturating_sub(self.unfilled_us) >= 2 * trip_us;
-        let full = full && self.path_cwnd_bytes() >= self.path_bytes();
+        let fills = self.path_cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
+        let full = fills && self.moving_us.saturating_sub(self.read.short_us) >= trip_us / 2 * 3;
         let Some(rate) = self.meter.before_pause(trip_us / 2) else { return };
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
         if full && much_slower(rate, most) && input.share.is_none() && input.now_us >= self.rivals.until_us {
@@ -249,6 +247,7 @@ mod tests {
             bytes += carried(if trip < 47 { RATE } else { rate }, if trip < 49 { RTT_US } else { 0 });
         }
         law.moving_us = 49 * RTT_US;
+        law.read.short_us = 46 * RTT_US;
         let input = Input { now_us: 50 * RTT_US, path: None, received: None, share: None, disks: &[] };
         law.slow_down(&input, law.window_bytes);
         assert_eq!(law.window_bytes, law.window_for(law.capacity));
