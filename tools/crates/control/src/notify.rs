@@ -439,8 +439,24 @@ impl Notify {
         }
     }
 
-    /// From one question for the page to the next; `spare`: there is a command for it beyond those of the reads.
-    fn page_us(&self, now_us: u64, spare: bool) -> u64 {
+    /// Far away a question is always on its way.
+    fn far_pages(&self) -> bool {
+        self.rtt_us() >= CRUISE_PAGE_US
+    }
+
+    /// For the reads that questions take the place of; but where a loss has shown a short queue, more reads would lose, and
+    /// near by, where others are on the path, they would make its queue longer.
+    fn question_bytes(&self, input: &Input<'_>, page_us: u64) -> u64 {
+        let alone = input.share.is_none() && input.now_us >= self.rivals.until_us;
+        let none = self.phase != Phase::Cruise || self.read.shallow || self.lossy(input.now_us);
+        if none || !alone && !self.far_pages() {
+            return 0;
+        }
+        self.request() * self.trip_us().min(page_us) / page_us.max(1)
+    }
+
+    /// From one question for the page to the next.
+    fn page_us(&self, now_us: u64) -> u64 {
         if self.phase != Phase::Cruise && !self.read.leisure {
             return self.rtt_us().max(START_PAGE_US);
         }
@@ -449,21 +465,20 @@ impl Notify {
             return least_us.max(LOSSY_PAGE_TRIPS * self.trip_us());
         }
         // Others are to be answered, whatever that costs.
-        if spare || now_us < self.rivals.until_us {
+        if self.far_pages() && !self.read.shallow || now_us < self.rivals.until_us {
             return least_us;
         }
+        let share = if self.read.shallow { 4 * QUESTION_SHARE } else { QUESTION_SHARE };
         let request = self.request().max(1);
-        least_us.max(QUESTION_SHARE * self.trip_us() * request / self.window_bytes.max(request))
+        least_us.max(share * self.trip_us() * request / self.window_bytes.max(request))
     }
 
     fn output(&mut self, input: &Input<'_>, next_us: u64) -> Output {
         let rate = self.rate();
         let hungry = self.readers.hungry(self.rate_span_us());
         let in_use = self.readers.asked_bytes() >= self.window_bytes / 2;
-        // Where a question is always on its way, it does not take the place of a read; but where a loss has shown a
-        // short queue, that one more read would lose.
-        let always = self.phase == Phase::Cruise && self.rtt_us() >= CRUISE_PAGE_US;
-        let spare = always && !self.read.shallow && !self.lossy(input.now_us);
+        let page_us = self.page_us(input.now_us);
+        let question_bytes = self.question_bytes(input, page_us);
         let (paused, request_bytes, max_commands) = (self.read.paused, self.request(), self.max_commands());
         Output {
             phase: self.phase.name(),
@@ -472,7 +487,7 @@ impl Notify {
             request_bytes: self.wanted_request_bytes,
             depths: self.readers.depths(
                 self.filled_bytes,
-                |window_bytes, bytes| if paused { 1 } else { window_bytes / bytes + u64::from(spare) },
+                |window_bytes, bytes| if paused { 1 } else { (window_bytes + question_bytes) / bytes },
                 request_bytes,
                 max_commands,
             ),
@@ -480,7 +495,7 @@ impl Notify {
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
             rate: rate.filter(|_| in_use),
             next_us,
-            page_us: self.page_us(input.now_us, spare),
+            page_us,
             reason: self.reason.clone(),
         }
     }

@@ -448,6 +448,17 @@ mod tests {
     }
 
     #[test]
+    fn questions_have_their_part_of_a_command_where_nobody_else_is() {
+        let mut law = cruising(0);
+        assert_eq!(law.question_bytes(&at(10), 2 * RTT_US), (32 << 10) / 2);
+        assert_eq!(law.question_bytes(&Input { share: Some(400_000), ..at(10) }, 2 * RTT_US), 0);
+        law.rivals.until_us = 20 * RTT_US;
+        assert_eq!(law.question_bytes(&at(10), 2 * RTT_US), 0);
+        law.read.shallow = true;
+        assert_eq!(law.question_bytes(&at(30), 2 * RTT_US), 0);
+    }
+
+    #[test]
     fn three_losses_in_fifty_round_trips_are_the_paths_own() {
         let mut law = cruising(500);
         for trip in [10, 20, 100, 110, 112] {
