@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Cruise**: each move of W is judged by what it was made for.
 
-use super::{CRUISE_PAGE_US, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, THRESHOLD_TRIPS};
+use super::{CRUISE_PAGE_US, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, SLACK_REQUESTS, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
@@ -349,7 +349,9 @@ impl Notify {
         let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
         match aim {
             Aim::Shorter { queue_us: before_us, emptied_us } => {
-                if queue_us + emptied_us.min(before_us) / 2 > before_us {
+                // W is made for a queue of two requests.
+                let slack_us = SLACK_REQUESTS * self.request_us() + self.rtt_us() / 64;
+                if queue_us > slack_us && queue_us + emptied_us.min(before_us) / 2 > before_us {
                     // It stayed: the path has become longer, or others fill the queue.
                     self.floor_us = self.path.srtt_us.into();
                     self.reason = format!("a queue of {queue_us} us that is not ours");
@@ -456,6 +458,18 @@ mod tests {
         assert_eq!(law.question_bytes(&at(10), 2 * RTT_US), 0);
         law.read.shallow = true;
         assert_eq!(law.question_bytes(&at(30), 2 * RTT_US), 0);
+    }
+
+    #[test]
+    fn a_queue_that_the_window_is_made_for_is_not_anothers() {
+        for (queue_us, others) in [(2_880, false), (3_500, true)] {
+            let mut law = cruising(queue_us);
+            (law.capacity, law.request_bytes, law.window_bytes) = (11_961_000, 16 << 10, 270_000);
+            let before = Before { rate: 11_900_000, window_bytes: 307_000, capacity: 12_066_000, late_us: 0 };
+            let aim = Aim::Shorter { queue_us: 4_250, emptied_us: 3_080 };
+            law.undone(aim, before, 20 * RTT_US, Some(11_900_000), false);
+            assert_eq!(law.rivals.until_us > 0, others, "{queue_us} us");
+        }
     }
 
     #[test]
