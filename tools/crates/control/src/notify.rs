@@ -297,9 +297,14 @@ impl Notify {
         self.request() * 1_000_000 / self.capacity.max(1)
     }
 
+    /// The queue that the slack makes.
+    fn slack_us(&self) -> u64 {
+        SLACK_REQUESTS * self.request_us()
+    }
+
     /// A queue this long is more than the slack explains.
     fn queue_high_us(&self) -> u64 {
-        SLACK_REQUESTS * self.request_us() + self.rtt_us() / 16
+        self.slack_us() + self.rtt_us() / 16
     }
 
     /// A queue this short may run empty.

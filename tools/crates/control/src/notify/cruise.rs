@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Cruise**: each move of W is judged by what it was made for.
 
-use super::{CRUISE_PAGE_US, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, SLACK_REQUESTS, THRESHOLD_TRIPS};
+use super::{CRUISE_PAGE_US, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
@@ -349,9 +349,8 @@ impl Notify {
         let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
         match aim {
             Aim::Shorter { queue_us: before_us, emptied_us } => {
-                // W is made for a queue of two requests.
-                let slack_us = SLACK_REQUESTS * self.request_us() + self.rtt_us() / 64;
-                if queue_us > slack_us && queue_us + emptied_us.min(before_us) / 2 > before_us {
+                let more = queue_us > self.slack_us() + self.rtt_us() / 64;
+                if more && queue_us + emptied_us.min(before_us) / 2 > before_us {
                     // It stayed: the path has become longer, or others fill the queue.
                     self.floor_us = self.path.srtt_us.into();
                     self.reason = format!("a queue of {queue_us} us that is not ours");
