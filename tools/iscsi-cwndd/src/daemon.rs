@@ -58,7 +58,7 @@ pub fn run(host: Arc<dyn Host>, config: Config, record: Option<&Path>) -> Result
     loop {
         tuner.watched = trace.as_ref().is_some_and(Trace::armed);
         let due_us = tuner.step(now_us()?);
-        follow(&mut trace, tuner.idle_hosts().as_deref());
+        follow(&mut trace, tuner.hosts_to_watch().as_deref());
         let timeout = TimeSpec::from_duration(Duration::from_micros(due_us.saturating_sub(now_us()?)));
         let fds = [signal_fd.as_fd(), wake.as_fd(), uevents.as_fd(), listener.as_fd()].into_iter();
         let fds = fds.chain(trace.as_ref().map(AsFd::as_fd));
@@ -77,8 +77,8 @@ pub fn run(host: Arc<dyn Host>, config: Config, record: Option<&Path>) -> Result
             }
         }
         if used {
-            follow(&mut trace, None);
-            tuner.use_began();
+            let begun = trace.as_mut().map(Trace::begun).unwrap_or_default();
+            tuner.use_began(&begun);
         }
         if told && uevents.drain() {
             tuner.rescan_soon(now_us()?);

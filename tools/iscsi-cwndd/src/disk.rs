@@ -5,11 +5,11 @@
 //! and, while nothing is read, as much again: who writes is not held to a depth that was made for reads.
 
 use crate::crew::Job;
-use crate::host::{Disk, Host, Knob, Knobs, Reads, Statistics};
+use crate::host::{Begun, Disk, Host, Knob, Knobs, Reads, Statistics};
 use crate::restore::{self, Restored};
 use crate::store::{Error, Store};
 use crate::throttle::Throttle;
-use cwnd_control::DiskState;
+use cwnd_control::{DiskState, FIRST_READS};
 use std::io;
 
 /// The smallest `max_sectors_kb` the block layer takes: a page.
@@ -42,6 +42,11 @@ pub struct TunedDisk {
     prompt: bool,
     statistics: Statistics,
     reads: Option<Reads>,
+    /// Reads that the kernel has told of since the disk was idle, and their bytes; none has completed.
+    begun_ios: u64,
+    begun_bytes: u64,
+    /// Reads had completed at the last look.
+    pub completed: bool,
     /// When a read was last seen in flight or completed, and a write.
     read_seen_us: Option<u64>,
     write_seen_us: Option<u64>,
@@ -66,6 +71,9 @@ impl TunedDisk {
             prompt: true,
             statistics: Statistics::default(),
             reads: None,
+            begun_ios: 0,
+            begun_bytes: 0,
+            completed: false,
             read_seen_us: None,
             write_seen_us: None,
             read_depth: u32::MAX,
@@ -84,7 +92,11 @@ impl TunedDisk {
             return false;
         };
         let before = self.reads.replace(reads);
-        let reading = reads.in_flight > 0 || before.is_some_and(|before| before.ios != reads.ios);
+        self.completed = before.is_some_and(|before| before.ios != reads.ios);
+        if self.completed || reads.in_flight == 0 {
+            (self.begun_ios, self.begun_bytes) = (0, 0);
+        }
+        let reading = reads.in_flight > 0 || self.completed;
         if reading {
             self.read_seen_us = Some(now_us);
         }
@@ -136,11 +148,26 @@ impl TunedDisk {
             .and(Some(self.in_force.read_ahead_kb))
     }
 
+    /// More of such reads would tell more.
+    pub fn begins(&self) -> bool {
+        (1..FIRST_READS).contains(&self.begun_ios)
+    }
+
+    /// The kernel has told of these reads, of any disk.
+    pub fn use_began(&mut self, begun: &[Begun]) {
+        for read in begun.iter().filter(|read| self.disk.scsi_device() == Some(&read.scsi_device)) {
+            self.begun_ios += 1;
+            self.begun_bytes += u64::from(read.blocks) * u64::from(self.disk.block_bytes);
+        }
+    }
+
     pub fn state(&self, reading: bool) -> DiskState {
         let Reads { ios, bytes, in_flight, .. } = self.reads.unwrap_or_default();
         DiskState {
             read_bytes: bytes,
             read_ios: ios,
+            begun_bytes: self.begun_bytes,
+            begun_ios: self.begun_ios,
             in_flight,
             reading,
             request_bytes: self.in_force.max_sectors_kb.saturating_mul(1024),

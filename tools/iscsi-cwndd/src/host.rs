@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use sock_diag::Ends;
-pub use trace::Trace;
+pub use trace::{Begun, Trace};
 
 pub mod open_files;
 pub mod scsi;
@@ -91,9 +91,11 @@ pub struct Disk {
     pub name: String,
     /// Device number as `major:minor`.
     pub number: String,
+    /// `logical_block_size`; 0 of a device stacked on disks, as the next two.
+    pub block_bytes: u32,
     /// `max_hw_sectors_kb`
     pub max_request_bytes: u32,
-    /// The host's `can_queue`, or the disk's `nr_requests` if that is less; 0 of a device stacked on disks, which has none.
+    /// The host's `can_queue`, or the disk's `nr_requests` if that is less.
     pub max_depth: u32,
 }
 
@@ -103,9 +105,13 @@ impl Disk {
         self.max_depth == 0
     }
 
-    /// The H of H:B:T:L, the last part of a SCSI device's place in sysfs.
+    /// H:B:T:L, the last part of a SCSI device's place in sysfs.
+    pub fn scsi_device(&self) -> Option<&str> {
+        self.id.device.file_name()?.to_str()
+    }
+
     pub fn scsi_host(&self) -> Option<u32> {
-        self.id.device.file_name()?.to_str()?.split(':').next()?.parse().ok()
+        self.scsi_device()?.split(':').next()?.parse().ok()
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::config::Config;
 use crate::crew::{Crew, Done, Job};
 use crate::disk::TunedDisk;
-use crate::host::{AskError, Host, Session};
+use crate::host::{AskError, Begun, Host, Session};
 use crate::record::Recorder;
 use crate::store::Store;
 use crate::throttle::Throttle;
@@ -108,6 +108,8 @@ pub struct TunedSession {
     pub active: bool,
     /// Disks are written to, or were a moment ago.
     writing: bool,
+    /// It was idle, and what its first reads ask for is still to be heard.
+    pub begins: bool,
     pub answer: Option<Answer>,
     pub output: Option<Output>,
     /// As the strategy's input.
@@ -134,6 +136,7 @@ impl TunedSession {
             feedback: Feedback::Unknown,
             active: false,
             writing: false,
+            begins: false,
             answer: None,
             output: None,
             share: None,
@@ -163,8 +166,12 @@ impl TunedSession {
         self.active || self.writing
     }
 
-    /// A disk of some idle session was read or written.
-    pub fn look_now(&mut self) {
+    /// A disk of some session that was idle is read or written, and these are the latest reads.
+    pub fn use_began(&mut self, begun: &[Begun]) {
+        if self.begins || !self.busy() {
+            self.disks.iter_mut().for_each(|disk| disk.use_began(begun));
+            self.begins = self.disks.iter().any(TunedDisk::begins);
+        }
         self.due_us = 0;
     }
 
@@ -216,6 +223,7 @@ impl TunedSession {
         for disk in &mut self.disks {
             reading_now |= disk.look(world.host, now_us);
         }
+        self.begins &= !self.disks.iter().any(|disk| disk.completed);
         let wrote = std::mem::replace(&mut self.writing, self.disks.iter().any(TunedDisk::writing));
         if !self.active && reading_now {
             self.active = true;

@@ -7,7 +7,7 @@ mod lab;
 use crate::config::OnExit;
 use crate::disk::TunedDisk;
 use crate::host::sim::{STOCK, disk, page};
-use crate::host::{Disk, Host, Knob, Knobs, Reads, StackedDevice};
+use crate::host::{Begun, Disk, Host, Knob, Knobs, Reads, StackedDevice};
 use crate::restore::Restored;
 use crate::session::Feedback;
 use crate::store::{Error, Store};
@@ -256,16 +256,39 @@ fn an_idle_disk_is_never_asked() {
 fn an_idle_machine_sleeps_until_the_kernel_tells_of_a_read() {
     let mut lab = Lab::new();
     lab.run(1, &[]);
-    assert_eq!(lab.tuner().idle_hosts(), Some(vec![2]));
+    assert_eq!(lab.tuner().hosts_to_watch(), Some(vec![2]));
     lab.tuner().watched = true;
     lab.sim.state().looks = 0;
     lab.run(20, &[]);
     assert!(lab.sim.state().looks <= 2 * 5, "{} looks in 20 s", lab.sim.state().looks);
     lab.sim.read("sda");
-    lab.tuner().use_began();
+    lab.tuner().use_began(&[]);
     lab.run_us(100, &[]);
     assert!(lab.tuner().sessions[0].active);
-    assert_eq!(lab.tuner().idle_hosts(), None);
+    assert_eq!(lab.tuner().hosts_to_watch(), None);
+}
+
+#[test]
+fn what_the_first_reads_ask_for_is_heard_until_it_tells() {
+    for (blocks, random) in [(8, true), (1024, false)] {
+        let mut lab = Lab::new();
+        lab.run(1, &[]);
+        let read = |lun: u64| Begun { scsi_device: format!("2:0:0:{lun}"), blocks };
+        let mut begin = |reads: &[Begun]| {
+            lab.sim.state().reads.get_mut("sda").unwrap().in_flight += reads.len() as u32;
+            lab.tuner().use_began(reads);
+            lab.run_us(1_000, &[]);
+            (lab.knobs("sda").queue_depth >= 32, lab.tuner().hosts_to_watch().is_some())
+        };
+        assert_eq!(begin(&[read(0), read(7)]), (false, true), "one by itself may be anything");
+        assert_eq!(begin(&[read(0), read(0), read(0)]), (random, false));
+        // Of a session that has begun no more is heard.
+        assert_eq!(begin(&[read(1)]), (random, false));
+        assert_eq!(lab.tuner().sessions[0].disks[1].state(true).begun_ios, 0);
+        lab.sim.read("sda");
+        lab.run_us(100_000, &[]);
+        assert_eq!(lab.tuner().sessions[0].disks[0].state(true).begun_ios, 0);
+    }
 }
 
 #[test]
@@ -492,10 +515,10 @@ fn writes_have_room_beyond_the_depth_for_reads() {
     lab.tuner().watched = true;
     for in_flight in [8, 20, 40] {
         write(&lab, in_flight);
-        lab.tuner().use_began();
+        lab.tuner().use_began(&[]);
         lab.run_us(50_000, &[]);
         assert_eq!(lab.knobs("sda").queue_depth, depth + 2 * in_flight + 4);
-        assert_eq!(lab.tuner().idle_hosts(), None);
+        assert_eq!(lab.tuner().hosts_to_watch(), None);
     }
     // Nor is it kept for a few writes that go on.
     write(&lab, 1);
@@ -513,7 +536,7 @@ fn writes_have_room_beyond_the_depth_for_reads() {
     write(&lab, 0);
     lab.run(4, &[]);
     assert_eq!(lab.knobs("sda").queue_depth, for_reads(&mut lab));
-    assert_ne!(lab.tuner().idle_hosts(), None);
+    assert_ne!(lab.tuner().hosts_to_watch(), None);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use crate::config::{Config, OnExit};
 use crate::crew::{Crew, Done, FILES, Job};
 use crate::disk::TunedDisk;
-use crate::host::{DiskId, Host, Knob, Knobs, Session};
+use crate::host::{Begun, DiskId, Host, Knob, Knobs, Session};
 use crate::record::Recorder;
 use crate::restore;
 use crate::session::{Pace, TunedSession, World};
@@ -205,19 +205,19 @@ impl Tuner {
         }
     }
 
-    /// The SCSI hosts whose first read or write the kernel is to tell of; none while any session is busy, since it would go
-    /// on to tell of that one's.
-    pub fn idle_hosts(&self) -> Option<Vec<u32>> {
-        if self.sessions.iter().any(TunedSession::busy) {
+    /// The SCSI hosts whose first reads and writes the kernel is to tell of; none while any session is beyond those, since
+    /// it would go on to tell of that one's.
+    pub fn hosts_to_watch(&self) -> Option<Vec<u32>> {
+        if self.sessions.iter().any(|session| session.busy() && !session.begins) {
             return None;
         }
         let hosts = self.sessions.iter().filter_map(TunedSession::host_to_watch).collect::<Vec<_>>();
         (!hosts.is_empty()).then_some(hosts)
     }
 
-    /// The kernel told of a read or write.
-    pub fn use_began(&mut self) {
-        self.sessions.iter_mut().for_each(TunedSession::look_now);
+    /// The kernel told of a read or write, and of these reads so far.
+    pub fn use_began(&mut self, begun: &[Begun]) {
+        self.sessions.iter_mut().for_each(|session| session.use_began(begun));
     }
 
     /// Something has changed in sysfs.

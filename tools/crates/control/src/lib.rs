@@ -17,6 +17,7 @@ mod readers;
 mod search;
 
 pub use notify::Notify;
+pub use readers::FIRST_READS;
 pub use search::{Method, Search};
 
 /// What the law uses of what the log page said of the session's connection. Field meanings: `docs/log-page.md`.
@@ -50,6 +51,9 @@ pub struct DiskState {
     pub read_bytes: u64,
     /// Completed reads since boot.
     pub read_ios: u64,
+    /// Reads that have begun since the disk was idle, as far as the caller has seen them, before any completes.
+    pub begun_bytes: u64,
+    pub begun_ios: u64,
     pub in_flight: u32,
     /// The caller's judgement that this disk is reading now.
     pub reading: bool,

@@ -7,7 +7,7 @@ use crate::rate::carried;
 
 /// Reads over which a disk's mean request is taken, and the first such: a random reader waits for it.
 const MEAN_READS: u64 = 16;
-const FIRST_READS: u64 = 4;
+pub const FIRST_READS: u64 = 4;
 /// Least depth for a disk whose requests are small: open-iscsi's default, and the page. What it costs in bytes is little.
 const SMALL_DEPTH: u64 = 33;
 /// Disks that leave some of their shares may together ask for so much more than twice what they do, until they are looked at
@@ -43,6 +43,10 @@ impl Reader {
     /// The mean request, once there are enough. A counter that went backwards starts anew.
     fn measure(&mut self, disk: &DiskState) {
         let counters = (disk.read_bytes, disk.read_ios);
+        // A depth of a few lets no more be seen; one by itself may be anything.
+        if disk.begun_ios >= self.depth.clamp(2, FIRST_READS) {
+            (self.since, self.mean_bytes) = (Some(counters), disk.begun_bytes / disk.begun_ios);
+        }
         let (bytes, ios) = *self.since.get_or_insert(counters);
         let (Some(bytes), Some(ios)) = (disk.read_bytes.checked_sub(bytes), disk.read_ios.checked_sub(ios)) else {
             (self.since, self.mean_bytes) = (Some(counters), 0);
@@ -305,6 +309,24 @@ mod tests {
         assert!((3..=11).contains(&depths[2]), "{depths:?}");
         assert_eq!((readers.hungry(TRIP_US), readers.hungry(0)), (3, 2));
         assert_eq!((readers.commands(), readers.wanting_commands()), (384, 256));
+    }
+
+    #[test]
+    fn reads_that_have_begun_tell_how_small_they_are() {
+        let depth = |begun_ios, begun_bytes| {
+            let mut readers = Readers::default();
+            let request_bytes = 128 << 10;
+            let idle = DiskState { request_bytes, max_depth: 128, ..DiskState::default() };
+            let depths = |readers: &mut Readers, disk| {
+                readers.look(0, TRIP_US, &[disk]);
+                readers.depths(256 << 10, |window, bytes| window / bytes, request_bytes.into(), 128)
+            };
+            assert_eq!(depths(&mut readers, idle), [2]);
+            let in_flight = begun_ios as u32;
+            depths(&mut readers, DiskState { reading: true, in_flight, begun_ios, begun_bytes, ..idle })[0]
+        };
+        assert_eq!((depth(1, 4 << 10), depth(2, 256 << 10)), (2, 2));
+        assert_eq!(depth(2, 8 << 10), 64);
     }
 
     /// Where a share is two requests, one in flight is half of it.

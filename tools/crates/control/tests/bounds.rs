@@ -69,6 +69,8 @@ fn any_disk() -> impl Strategy<Value = DiskState> {
         |(bytes, shift, [reading, changing, prompt], [in_flight, max_depth, request_bytes])| DiskState {
             read_bytes: bytes >> 8 >> shift,
             read_ios: bytes >> 20 >> shift,
+            begun_bytes: bytes,
+            begun_ios: u64::from(in_flight >> 3),
             in_flight,
             reading,
             request_bytes,

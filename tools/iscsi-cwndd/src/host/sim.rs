@@ -98,6 +98,7 @@ pub fn disk(sid: u32, name: &str, lun: u64) -> Disk {
         },
         name: name.into(),
         number: format!("8:{}", lun * 16),
+        block_bytes: 512,
         max_request_bytes: 32 << 20,
         max_depth: 128,
     }

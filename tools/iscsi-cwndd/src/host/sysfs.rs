@@ -72,6 +72,7 @@ impl Sysfs {
             },
             name: file_name(&block)?,
             number: read(&block.join("dev")).ok()?,
+            block_bytes: number(&block.join("queue/logical_block_size")).ok()?,
             max_request_bytes: max_hw_sectors_kb.saturating_mul(1024),
             max_depth: number(&block.join("queue/nr_requests"))
                 .map_or(can_queue, |requests: u32| requests.min(can_queue)),
@@ -182,6 +183,7 @@ fn stacked_device(dir: &Path) -> Option<StackedDevice> {
         name: file_name(&device)?,
         number: read(&device.join("dev")).ok()?,
         id: DiskId { device, target_iqn: String::new(), lun: 0, wwid },
+        block_bytes: 0,
         max_request_bytes: 0,
         max_depth: 0,
     };
@@ -242,11 +244,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let scsi_device = dir.path().join("class/iscsi_session/session1/device/target2:0:0/2:0:0:1");
         let queue = scsi_device.join("block/sda/queue");
+        put(queue.join("logical_block_size"), "4096\n");
         put(queue.join("max_hw_sectors_kb"), "32767\n");
         put(scsi_device.join("block/sda/dev"), "8:0\n");
         put(dir.path().join("class/scsi_host/host2/can_queue"), "512\n");
         let sysfs = Sysfs::new(dir.path().to_str().unwrap(), Duration::ZERO);
-        assert_eq!(sysfs.disk(&scsi_device, "iqn").unwrap().max_depth, 512);
+        let disk = sysfs.disk(&scsi_device, "iqn").unwrap();
+        assert_eq!((disk.block_bytes, disk.max_depth, disk.scsi_device()), (4096, 512, Some("2:0:0:1")));
         put(queue.join("nr_requests"), "256\n");
         assert_eq!(sysfs.disk(&scsi_device, "iqn").unwrap().max_depth, 256);
     }
@@ -257,6 +261,7 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         let scsi_device = root.join("target2:0:0/2:0:0:1");
         let (block, virtual_dir) = (scsi_device.join("block/sda"), root.join("devices/virtual/block"));
+        put(block.join("queue/logical_block_size"), "512\n");
         put(block.join("queue/max_hw_sectors_kb"), "32767\n");
         put(block.join("dev"), "8:0\n");
         put(block.join("sda1/dev"), "8:1\n");

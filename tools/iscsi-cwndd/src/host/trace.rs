@@ -16,6 +16,26 @@ const EVENT: &str = "events/scsi/scsi_dispatch_cmd_start";
 /// READ and WRITE (6), (10) and (16) of SBC-4: sd uses no other.
 const OPCODES: [u8; 6] = [0x08, 0x28, 0x88, 0x0a, 0x2a, 0x8a];
 
+/// A read that the kernel has told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// H:B:T:L
+    pub scsi_device: String,
+    pub blocks: u32,
+}
+
+impl Begun {
+    /// A line of include/trace/events/scsi.h and drivers/scsi/scsi_trace.c; nothing of what is not a read.
+    fn parse(line: &str) -> Option<Self> {
+        let (_, event) = line.split_once("scsi_dispatch_cmd_start: ")?;
+        let words = || event.split([' ', '(', ')']);
+        let field = |name: &str| words().find_map(|word| word.strip_prefix(name)?.parse::<u32>().ok());
+        words().find(|word| word.starts_with("READ_"))?;
+        let [host, channel, id, lun] = [field("host_no=")?, field("channel=")?, field("id=")?, field("lun=")?];
+        Some(Self { scsi_device: format!("{host}:{channel}:{id}:{lun}"), blocks: field("txlen=")? })
+    }
+}
+
 /// Removed after what is open in it was closed.
 struct Instance(PathBuf);
 
@@ -70,7 +90,7 @@ impl Trace {
         if self.armed != filter.is_some() {
             self.instance.write("tracing_on", if filter.is_some() { "1" } else { "0" })?;
             self.armed = filter.is_some();
-            self.drain();
+            self.begun();
         }
         Ok(())
     }
@@ -79,10 +99,14 @@ impl Trace {
         self.armed
     }
 
-    /// What it says does not matter; the buffer is small.
-    fn drain(&mut self) {
-        let mut text = [0; 4096];
-        while self.pipe.read(&mut text).is_ok_and(|length| length > 0) {}
+    /// The reads it has told of; the buffer is small.
+    pub fn begun(&mut self) -> Vec<Begun> {
+        let mut text = Vec::new();
+        let mut part = [0; 4096];
+        while let Ok(length @ 1..) = self.pipe.read(&mut part) {
+            text.extend_from_slice(&part[..length]);
+        }
+        String::from_utf8_lossy(&text).lines().filter_map(Begun::parse).collect()
     }
 }
 
@@ -123,6 +147,32 @@ mod tests {
         trace.follow(None).unwrap();
         assert!(!trace.armed());
         assert_eq!(written("tracing_on"), "0");
+    }
+
+    /// As the kernel prints them, and some that it never would.
+    #[test]
+    fn tells_how_much_reads_ask_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let instance = dir.path().join("kernel/tracing/instances/iscsi-cwndd");
+        fs::create_dir_all(&instance).unwrap();
+        let line = |lun, cmnd| {
+            format!(
+                "   kworker/0:1H-53   [000] ..... 1.220000: scsi_dispatch_cmd_start: host_no=2 channel=0 id=0 lun={lun} \
+                 data_sgl=1 prot_sgl=0 prot_op=SCSI_PROT_NORMAL driver_tag=3 scheduler_tag=9 cmnd=({cmnd})\n"
+            )
+        };
+        let text = [
+            line("0", "READ_10 lba=2048 txlen=8 protect=0 raw=28 00 00 00 08 00 00 00 08 00"),
+            line("1", "READ_16 lba=9 txlen=256 protect=0 raw=88 00"),
+            line("1", "WRITE_10 lba=9 txlen=8 protect=0 raw=2a 00"),
+            line("0", "READ_10 lba=9 txlen=-8 protect=0 raw=28"),
+            line("x", "READ_10 lba=9 txlen=8 protect=0 raw=28"),
+            "CPU:0 [LOST 7 EVENTS]\n scsi_dispatch_cmd_start: \u{fffd}".into(),
+        ];
+        fs::write(instance.join("trace_pipe"), text.concat()).unwrap();
+        let begun = Trace::open(dir.path()).unwrap().begun();
+        let read = |scsi_device: &str, blocks| Begun { scsi_device: scsi_device.into(), blocks };
+        assert_eq!(begun, [read("2:0:0:0", 8), read("2:0:0:1", 256)]);
     }
 
     #[test]

@@ -92,6 +92,7 @@ impl Tree {
                 let device = session.join(format!("device/target{n}:0:0/{n}:0:0:{lun}"));
                 let name = format!("sd{}", luns * n + lun);
                 let block = device.join("block").join(&name);
+                put(block.join("queue/logical_block_size"), "512\n");
                 put(block.join("queue/max_hw_sectors_kb"), "32767\n");
                 put(block.join("bdi/read_ahead_kb"), "128\n");
                 put(block.join("dev"), "8:0\n");
