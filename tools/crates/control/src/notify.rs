@@ -102,6 +102,8 @@ struct ThisRead {
     /// pages have told of that.
     late_us: u64,
     late_known: bool,
+    /// Since when pages tell of nothing that waits for TCP.
+    clear_us: Option<u64>,
     /// The most of C that has arrived.
     reached: u64,
     /// A loss was told of, and not yet answered.

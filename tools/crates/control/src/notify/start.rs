@@ -78,14 +78,21 @@ impl Notify {
         }
     }
 
-    /// Where nothing waits for TCP, what completes is older than the page by what it has waited elsewhere. The least counts:
-    /// a disk that is slow, not late, takes the longer the more it is asked.
+    /// Where nothing waits for TCP, what completes is older than the page by what it has waited elsewhere. The least counts: a
+    /// disk that is slow, not late, takes the longer the more it is asked. Far away a request may be more than cwnd, and wait
+    /// for it from page to page: there only one counts that was asked for since pages tell of nothing that waits.
     fn fit_late(&mut self, now_us: u64) {
         let page_us = now_us.saturating_sub(self.path.asked_us);
-        let waits = u64::from(self.path.notsent_bytes) >= self.request()
+        let part = if self.far() { self.request().min(self.path_cwnd_bytes() / 4) } else { self.request() };
+        let waits = u64::from(self.path.notsent_bytes) >= part
             || self.queue_us() >= self.queue_low_us()
             || page_us > self.trip_us() / 8 * 9 + self.request_us();
-        if let Some(age_us) = self.ages.latest_us().filter(|_| !waits) {
+        if waits {
+            self.read.clear_us = None;
+            return;
+        }
+        let clear_us = now_us - *self.read.clear_us.get_or_insert(now_us);
+        if let Some(age_us) = self.ages.latest_us().filter(|&age_us| !self.far() || age_us <= clear_us) {
             let late_us = age_us.min(MAX_RTT_US).saturating_sub(page_us.saturating_add(self.request_us()));
             self.read.late_us = if self.read.late_known { self.read.late_us.min(late_us) } else { late_us };
             self.read.late_known = true;
@@ -163,5 +170,49 @@ impl Notify {
         let acked = self.received_bytes?.saturating_sub(self.path.bytes_acked);
         let bytes = self.path_cwnd_bytes().saturating_add(acked);
         (bytes < ssthresh_bytes).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, PathState};
+
+    const TRIP_US: u64 = 200_000;
+    const REQUEST_BYTES: u32 = 128 << 10;
+
+    /// Pages of (how much waits for TCP, the age of what has completed last, in round trips), a round trip apart.
+    fn late_trips(pages: &[(u32, u64)]) -> u64 {
+        let mut law = Notify::new(Limits::default());
+        (law.phase, law.capacity, law.request_bytes, law.received_bytes) =
+            (Phase::Start, 12_500_000, REQUEST_BYTES, Some(0));
+        for (now_us, &(notsent_bytes, age)) in (10 * TRIP_US..).step_by(TRIP_US as usize).zip(pages) {
+            let (min_rtt_us, srtt_us) = (TRIP_US as u32, TRIP_US as u32);
+            let (snd_cwnd_pkts, mss_bytes) = (100, 1448);
+            let asked_us = now_us - TRIP_US;
+            law.note(PathState {
+                asked_us,
+                min_rtt_us,
+                srtt_us,
+                snd_cwnd_pkts,
+                mss_bytes,
+                notsent_bytes,
+                ..PathState::default()
+            });
+            law.ages.clear();
+            law.ages.push(now_us - age * TRIP_US, 2, 0);
+            law.ages.push(now_us, 1, 1);
+            law.fit_late(now_us);
+        }
+        law.read.late_us.next_multiple_of(TRIP_US) / TRIP_US
+    }
+
+    #[test]
+    fn far_away_what_has_waited_for_slow_start_is_not_late() {
+        let some = REQUEST_BYTES / 2;
+        assert_eq!(late_trips(&[(some, 3)]), 0);
+        assert_eq!(late_trips(&[(some, 3), (0, 3), (0, 2)]), 0, "asked for before");
+        assert_eq!(late_trips(&[(some, 3), (0, 3), (0, 2), (0, 2)]), 1);
+        assert_eq!(late_trips(&[(0, 3), (0, 3), (some, 3), (0, 3)]), 0);
     }
 }
