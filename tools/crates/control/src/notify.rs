@@ -408,7 +408,8 @@ impl Notify {
         } else if self.phase == Phase::Cruise
             && self.read.lossy_until_us == 0
             && self.trial.is_none()
-            && (best < self.request_bytes / 4 || best < self.request_bytes && coarse)
+            && (best < self.request_bytes / 4 && self.slack_us() > self.rtt_us() / 4
+                || best < self.request_bytes && coarse)
         {
             best
         } else {
@@ -452,10 +453,11 @@ impl Notify {
     }
 
     /// For the reads that questions take the place of; but where a loss has shown a short queue, more reads would lose, and
-    /// near by, where others are on the path, they would make its queue longer.
+    /// near by, where others are on the path, they would make its queue longer. While a request size is being changed there is
+    /// no question.
     fn question_bytes(&self, input: &Input<'_>, page_us: u64) -> u64 {
         let alone = input.share.is_none() && input.now_us >= self.rivals.until_us;
-        let none = self.phase != Phase::Cruise || self.read.shallow || self.lossy(input.now_us);
+        let none = self.phase != Phase::Cruise || self.read.shallow || self.lossy(input.now_us) || input.changing();
         if none || !alone && !self.far_pages() {
             return 0;
         }
