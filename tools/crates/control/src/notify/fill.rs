@@ -99,7 +99,7 @@ impl Notify {
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
         if self.doubles() && !self.fine() && !overflowed && slow_start_bytes.is_some_and(|b| b < self.bunches_from()) {
             // Slow start is not to wait for requests while they are few, nor for the question's place.
-            self.filled_bytes = used.min(window_bytes);
+            self.filled_bytes = used.saturating_add(lump).min(window_bytes);
         }
         let pending = self.bucket_bytes.saturating_sub(lump);
         if pending >= lump || self.filled_bytes + lump > window_bytes {

@@ -31,7 +31,9 @@ impl Notify {
         let goal = self.window_for(self.capacity);
         // While C doubles, what trains have shown of it is a part of a round trip old.
         let ahead = if self.doubles() && !self.fine() { self.capacity / 8 } else { 0 };
-        self.window_bytes = self.model_bytes(self.capacity + ahead);
+        // And far away a question is always on its way, in the place of a request of a few.
+        let question_bytes = if self.far() && !self.fine() { self.request() } else { 0 };
+        self.window_bytes = (self.model_bytes(self.capacity + ahead) + question_bytes).min(self.bound());
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
