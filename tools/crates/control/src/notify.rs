@@ -62,6 +62,7 @@ const STEADY_US: u64 = 2_000_000;
 const STEADY_REQUESTS: u64 = 2;
 /// Least time between two changes of the request size once the start is over.
 const CHANGE_US: u64 = 1_000_000;
+const FIRST_CHANGE_US: u64 = 250_000;
 /// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of the commands for the page.
 const ASSUMED_COMMANDS: u32 = 64;
 const SPARE_COMMANDS: u32 = 2;
@@ -122,6 +123,8 @@ struct ThisRead {
     hole_us: Option<u64>,
     /// When a full pipe, for a hole, last let nothing through.
     blocked_us: Option<u64>,
+    /// The request size has been changed.
+    changed: bool,
     /// When F was last less than 7/8 of W by a request or more.
     short_us: u64,
     /// When C last grew so that bunches may show more.
@@ -415,10 +418,14 @@ impl Notify {
         } else {
             self.request_bytes
         };
-        let settled_us = if self.phase == Phase::Start { 2 * self.rtt_us() } else { CHANGE_US.max(10 * self.rtt_us()) };
+        let settled_us = match self.phase {
+            Phase::Start => 2 * self.rtt_us(),
+            _ if self.read.changed => CHANGE_US.max(10 * self.rtt_us()),
+            _ => FIRST_CHANGE_US.max(10 * self.rtt_us()),
+        };
         if !input.changing() && request != self.request_bytes && now_us - self.request_changed_us > settled_us {
             self.wanted_request_bytes = request;
-            self.request_changed_us = now_us;
+            (self.request_changed_us, self.read.changed) = (now_us, true);
             self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, self.capacity / 1000);
         }
     }
