@@ -2,12 +2,13 @@
 """The variants of a run: what each sets on top of Debian's defaults.
 
 stock     nothing: open-iscsi's, LIO's and the kernel's defaults
-static    the product's sysctl.d and iscsid lines and portal group attributes, and the numbers under [static]; no daemon
+static    the product's sysctl.d, iscsid and udev lines and portal group attributes, and the numbers under [static]; no daemon
 bbr       static, with BBR on the target
 rwnd      static, with the advertised window clamped to initiator.window_kb (default: one BDP)
-feedback  the product's sysctl.d and iscsid lines and portal group attributes, and iscsi-cwndd
+feedback  the product's sysctl.d, iscsid and udev lines and portal group attributes, and iscsi-cwndd
 """
 
+import re
 from typing import Any
 
 from cwndlab.paths import CONFIGS
@@ -44,12 +45,15 @@ def plan(
     values = scenario.resolved()
     sysctl: dict[str, list[str]] = {"initiator": [], "target": []}
     iscsid: list[str] = []
+    queue: dict[str, str] = {}
     static = dict.fromkeys(values["static"])
     qdisc = {"initiator": DEBIAN_QDISC, "target": DEBIAN_QDISC}
     if variant != "stock":
         portal_group = COMMAND_WINDOW | (SHORT_BURSTS if patched else {})
         values["target"]["tpg_attributes"] = portal_group | values["target"]["tpg_attributes"]
         iscsid = config_lines("iscsid/lio-cwnd.conf")
+        (rule,) = config_lines("udev/60-lio-cwnd.rules")
+        queue = dict(re.findall(r'ATTR{queue/(\w+)}="(\d+)"', rule))
         for machine, lines in sysctl.items():
             for line in config_lines(f"sysctl.d/90-lio-cwnd-{machine}.conf"):
                 key, value = (word.strip() for word in line.split("=", 1))
@@ -85,6 +89,7 @@ def plan(
         "nic_qdisc": qdisc,
         "sysctl": sysctl,
         "iscsid": iscsid,
+        "queue": queue,
         "static": static,
         "daemon": variant == "feedback",
         "strategy": values["daemon"]["strategy"],

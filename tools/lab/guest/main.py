@@ -43,6 +43,7 @@ def log_in(plan: dict, iqns: list[str]) -> list[list[str]]:
     work = plan["scenario"]["workload"]
     sessions = initiator.login(iqns, work["luns"] + work["idle_luns"], plan["iscsid"])
     for disk in sum(sessions, []):
+        initiator.apply_rule(disk, plan["queue"])
         initiator.apply_static(disk, plan["static"])
     return sessions
 

@@ -13,6 +13,7 @@ def test_stock_has_nothing_of_the_product():
     stock = made("stock", "static.queue_depth=7")
     assert stock["sysctl"] == {"initiator": [], "target": []}
     assert stock["iscsid"] == []
+    assert stock["queue"] == {}
     assert set(stock["static"].values()) == {None}
     assert set(stock["nic_qdisc"].values()) == {DEBIAN_QDISC}
     assert not stock["daemon"]
@@ -23,6 +24,7 @@ def test_feedback_is_the_product_and_no_number_by_hand():
     assert feedback["daemon"]
     assert set(feedback["static"].values()) == {None}
     assert feedback["sysctl"] == made("static")["sysctl"] != made("stock")["sysctl"]
+    assert feedback["queue"] == made("static")["queue"] == {"nr_requests": "512"}
 
 
 def test_static_takes_its_numbers_and_window():

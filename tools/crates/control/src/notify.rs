@@ -26,9 +26,9 @@ use crate::{Input, Limits, Output, PathState, Strategy};
 
 /// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
 /// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it. So
-/// their size is that for the rate at which the 256 requests that Linux gives a disk still carry 1 Gbit/s, rounded as it is.
+/// they are as small as the disk's commands still carry that, but for no less than the 256 that Linux gives it.
 const ASSUMED_RATE: u64 = 125_000_000;
-const ASSUMED_REQUEST_RATE: u64 = ASSUMED_RATE / 14 * 5;
+const ASSUMED_COMMANDS_PER_DISK: u64 = 256;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 60;
 /// Smaller requests than this cost more than fine metering gains, but where fewer than [`LEAST_REQUESTS`] of them fill the
@@ -209,7 +209,7 @@ impl Notify {
         (self.rivals.until_us, self.steps.gained) = (0, 0);
         self.meter.clear();
         self.ages.clear();
-        self.request_bytes = self.request_for(if self.capacity > 0 { self.capacity } else { ASSUMED_REQUEST_RATE });
+        self.request_bytes = if self.capacity > 0 { self.request_for(self.capacity) } else { self.first_request() };
         self.wanted_request_bytes = self.request_bytes;
         self.window_bytes = self.model_bytes(self.capacity);
         self.filled_bytes = self.window_bytes;
@@ -242,10 +242,19 @@ impl Notify {
     fn request_for(&self, rate: u64) -> u32 {
         let path_bytes = carried(rate, self.rtt_us());
         let least = (path_bytes / LEAST_REQUESTS).max(rate / SMALL_PER_S).min(SMALL_REQUEST_BYTES);
-        let ideal = least.max(path_bytes / REQUESTS_PER_BDP);
-        // The nearest power of two: the one above from 3/4 of it on.
-        let nearest = 1u64 << (ideal * 4 / 3).max(1).ilog2();
-        self.allowed_request(nearest)
+        self.nearest_request(least.max(path_bytes / REQUESTS_PER_BDP))
+    }
+
+    /// The same before a rate is known. The half more that it is made for is what rounding may take.
+    fn first_request(&self) -> u32 {
+        let commands = self.max_commands().min(self.readers.least_depth().into()).max(ASSUMED_COMMANDS_PER_DISK);
+        let path_bytes = carried(ASSUMED_RATE, self.rtt_us());
+        self.nearest_request((path_bytes / commands / 2 * 3).max(SMALL_REQUEST_BYTES))
+    }
+
+    /// The nearest power of two: the one above from 3/4 of it on.
+    fn nearest_request(&self, bytes: u64) -> u32 {
+        self.allowed_request(1u64 << (bytes * 4 / 3).max(1).ilog2())
     }
 
     fn allowed_request(&self, bytes: u64) -> u32 {
@@ -573,5 +582,33 @@ impl Strategy for Notify {
         self.fit_read_ahead();
         self.last_tick_us = input.now_us;
         self.output(input, next_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DiskState;
+
+    #[test]
+    fn the_first_requests_are_as_small_as_their_number_allows() {
+        for (rtt_ms, command_window, max_depth, kib) in [
+            (20, 512, 256, 16),
+            (50, 512, 256, 32),
+            (50, 512, 512, 16),
+            (200, 512, 256, 128),
+            (200, 512, 512, 64),
+            (200, 64, 512, 128),
+        ] {
+            let rtt_us = rtt_ms * 1000;
+            let path = PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, command_window, ..PathState::default() };
+            let disks = [DiskState { max_depth, ..DiskState::default() }; 2];
+            let mut law = Notify::new(Limits::default());
+            let output = law.rest(&Input { now_us: 0, path: Some(path), received: None, share: None, disks: &disks });
+            assert_eq!(output.request_bytes, kib << 10, "RTT {rtt_ms} ms, {command_window}, {max_depth}");
+            let commands = u64::from(max_depth.min(command_window) - SPARE_COMMANDS);
+            let window_bytes = carried(ASSUMED_RATE, rtt_us.into()) + law.slack_bytes();
+            assert!(command_window < 256 || window_bytes <= commands * law.request());
+        }
     }
 }

@@ -158,6 +158,11 @@ impl Readers {
         }
     }
 
+    /// Commands that any one of the disks takes.
+    pub fn least_depth(&self) -> u32 {
+        self.disks.iter().map(|reader| reader.max_depth).min().unwrap_or(0)
+    }
+
     /// Bytes in flight.
     pub fn asked_bytes(&self) -> u64 {
         self.disks.iter().fold(0, |sum, reader| sum.saturating_add(reader.asked_bytes))

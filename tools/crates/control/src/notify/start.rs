@@ -206,7 +206,7 @@ mod tests {
             law.ages.push(now_us, 1, 1);
             law.fit_late(now_us);
         }
-        law.read.late_us.next_multiple_of(TRIP_US) / TRIP_US
+        law.read.late_us.div_ceil(TRIP_US)
     }
 
     #[test]
