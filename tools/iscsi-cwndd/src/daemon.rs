@@ -59,6 +59,11 @@ pub fn run(host: Arc<dyn Host>, config: Config, record: Option<&Path>) -> Result
         tuner.watched = trace.as_ref().is_some_and(Trace::armed);
         let due_us = tuner.step(now_us()?);
         follow(&mut trace, tuner.hosts_to_watch().as_deref());
+        if tuner.watched && !trace.as_ref().is_some_and(Trace::armed) {
+            // Sessions that were left to the kernel are looked at from now on.
+            tuner.use_began(&[]);
+            continue;
+        }
         let timeout = TimeSpec::from_duration(Duration::from_micros(due_us.saturating_sub(now_us()?)));
         let fds = [signal_fd.as_fd(), wake.as_fd(), uevents.as_fd(), listener.as_fd()].into_iter();
         let fds = fds.chain(trace.as_ref().map(AsFd::as_fd));

@@ -88,6 +88,7 @@ impl TunedDisk {
 
     /// Looks at the statistics; true if the disk has read since the last look, or is waiting for a read.
     pub fn look(&mut self, host: &dyn Host, now_us: u64) -> bool {
+        self.completed = false;
         let Ok(reads) = host.reads(&self.disk, &mut self.statistics) else {
             return false;
         };
@@ -157,7 +158,8 @@ impl TunedDisk {
     pub fn use_began(&mut self, begun: &[Begun]) {
         for read in begun.iter().filter(|read| self.disk.scsi_device() == Some(&read.scsi_device)) {
             self.begun_ios += 1;
-            self.begun_bytes += u64::from(read.blocks) * u64::from(self.disk.block_bytes);
+            let bytes = u64::from(read.blocks) * u64::from(self.disk.block_bytes);
+            self.begun_bytes = self.begun_bytes.saturating_add(bytes);
         }
     }
 

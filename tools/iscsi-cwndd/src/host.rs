@@ -110,6 +110,7 @@ impl Disk {
         self.id.device.file_name()?.to_str()
     }
 
+    /// The H of that.
     pub fn scsi_host(&self) -> Option<u32> {
         self.scsi_device()?.split(':').next()?.parse().ok()
     }

@@ -182,15 +182,18 @@ impl TunedSession {
         self.disks.first().filter(|_| waits)?.disk.scsi_host()
     }
 
-    /// News of the session that change nothing but what is due.
+    /// News of the session, with the same disks, that change nothing but what is due.
     pub fn set_info(&mut self, info: Session) {
+        for tuned in &mut self.disks {
+            tuned.disk = info.disks.iter().find(|disk| disk.id == tuned.disk.id).unwrap_or(&tuned.disk).clone();
+        }
         (self.info, self.due_us) = (info, 0);
     }
 
     /// Other disks: a new strategy, because it knows them by their order.
     pub fn set_disks(&mut self, info: Session, disks: Vec<TunedDisk>, strategy: Box<dyn Strategy>) {
         (self.info, self.disks, self.strategy) = (info, disks, strategy);
-        (self.output, self.active) = (None, false);
+        (self.output, self.active, self.begins) = (None, false, false);
         self.due_us = 0;
     }
 
@@ -223,7 +226,7 @@ impl TunedSession {
         for disk in &mut self.disks {
             reading_now |= disk.look(world.host, now_us);
         }
-        self.begins &= !self.disks.iter().any(|disk| disk.completed);
+        self.begins &= self.feedback.suffices() && !self.disks.iter().any(|disk| disk.completed || disk.writing());
         let wrote = std::mem::replace(&mut self.writing, self.disks.iter().any(TunedDisk::writing));
         if !self.active && reading_now {
             self.active = true;

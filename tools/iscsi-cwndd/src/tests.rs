@@ -291,6 +291,24 @@ fn what_the_first_reads_ask_for_is_heard_until_it_tells() {
     }
 }
 
+/// A udev rule may do so after the daemon has found the disk.
+#[test]
+fn a_disk_that_takes_more_commands_by_now_is_the_same_disk() {
+    let mut lab = Lab::new();
+    lab.run(2, &["sda"]);
+    let request_kb = lab.knobs("sda").max_sectors_kb;
+    for disk in &mut lab.sim.state().session.as_mut().unwrap().disks {
+        disk.max_depth = 512;
+    }
+    lab.tuner().rescan_soon(0);
+    lab.run(1, &["sda"]);
+    assert_eq!(lab.tuner().sessions[0].disks[0].disk.max_depth, 512);
+    assert!(lab.tuner().sessions[0].active);
+    assert_eq!(lab.knobs("sda").max_sectors_kb, request_kb);
+    lab.stop();
+    assert_eq!(lab.knobs("sda"), STOCK);
+}
+
 #[test]
 fn bad_pages_move_nothing_and_are_reported_once() {
     let good = page().encode();

@@ -311,7 +311,7 @@ impl Tuner {
         }
         if info.logged_in && (info.login != session.info.login || !session.info.logged_in) {
             session.logged_in_again(info.clone(), strategy);
-        } else if info.disks == session.info.disks {
+        } else if info.disks.iter().map(|disk| &disk.id).eq(session.info.disks.iter().map(|disk| &disk.id)) {
             session.set_info(info);
             return;
         }
@@ -327,8 +327,10 @@ impl Tuner {
     fn tuned_disks(&mut self, info: &Session, mut before: Vec<TunedDisk>) -> Vec<TunedDisk> {
         let mut disks = Vec::new();
         for disk in &info.disks {
-            if let Some(known) = before.iter().position(|known| known.disk == *disk) {
-                disks.push(before.swap_remove(known));
+            if let Some(known) = before.iter().position(|known| known.disk.id == disk.id) {
+                let mut known = before.swap_remove(known);
+                known.disk = disk.clone();
+                disks.push(known);
                 continue;
             }
             match TunedDisk::new(&*self.host, &self.store, disk.clone()) {

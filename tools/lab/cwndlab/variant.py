@@ -52,8 +52,8 @@ def plan(
         portal_group = COMMAND_WINDOW | (SHORT_BURSTS if patched else {})
         values["target"]["tpg_attributes"] = portal_group | values["target"]["tpg_attributes"]
         iscsid = config_lines("iscsid/lio-cwnd.conf")
-        (rule,) = config_lines("udev/60-lio-cwnd.rules")
-        queue = dict(re.findall(r'ATTR{queue/(\w+)}="(\d+)"', rule))
+        rules = "".join(config_lines("udev/60-lio-cwnd.rules"))
+        queue = dict(re.findall(r'ATTR{queue/(\w+)}="(\d+)"', rules))
         for machine, lines in sysctl.items():
             for line in config_lines(f"sysctl.d/90-lio-cwnd-{machine}.conf"):
                 key, value = (word.strip() for word in line.split("=", 1))

@@ -43,8 +43,8 @@ impl Reader {
     /// The mean request, once there are enough. A counter that went backwards starts anew.
     fn measure(&mut self, disk: &DiskState) {
         let counters = (disk.read_bytes, disk.read_ios);
-        // A depth of a few lets no more be seen; one by itself may be anything.
-        if disk.begun_ios >= self.depth.clamp(2, FIRST_READS) {
+        // A depth of a few lets no more be seen; one by itself may be anything, and be begun twice.
+        if disk.begun_ios >= self.depth.clamp(2, FIRST_READS) && disk.in_flight > 1 {
             (self.since, self.mean_bytes) = (Some(counters), disk.begun_bytes / disk.begun_ios);
         }
         let (bytes, ios) = *self.since.get_or_insert(counters);

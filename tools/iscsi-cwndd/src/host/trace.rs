@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's word that an idle disk is read or written: its tracepoint at each SCSI command, in an instance of tracefs of the
+//! The kernel's word that an idle disk is read or written, and how much its first reads ask for: its tracepoint at each SCSI command, in an instance of tracefs of the
 //! daemon's own (Documentation/trace/ftrace.rst, "Instances"). It costs nothing while nothing is used, and the start is not
 //! late by the time between two looks.
 
@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 /// Where it is mounted below sysfs; the second is by the kernel itself.
 const MOUNTS: [&str; 2] = ["kernel/tracing", "kernel/debug/tracing"];
 const EVENT: &str = "events/scsi/scsi_dispatch_cmd_start";
+/// Of 4 KiB, as the buffer is, that are read at once.
+const MOST_PARTS: usize = 16;
 /// READ and WRITE (6), (10) and (16) of SBC-4: sd uses no other.
 const OPCODES: [u8; 6] = [0x08, 0x28, 0x88, 0x0a, 0x2a, 0x8a];
 
@@ -99,11 +101,12 @@ impl Trace {
         self.armed
     }
 
-    /// The reads it has told of; the buffer is small.
+    /// The reads it has told of; what is left, if they come faster than that, makes the pipe readable again.
     pub fn begun(&mut self) -> Vec<Begun> {
         let mut text = Vec::new();
         let mut part = [0; 4096];
-        while let Ok(length @ 1..) = self.pipe.read(&mut part) {
+        for _ in 0..MOST_PARTS {
+            let Ok(length @ 1..) = self.pipe.read(&mut part) else { break };
             text.extend_from_slice(&part[..length]);
         }
         String::from_utf8_lossy(&text).lines().filter_map(Begun::parse).collect()
