@@ -20,6 +20,7 @@ mod start;
 use std::collections::VecDeque;
 
 use self::cruise::{Aim, Before, Patience, Steps};
+use self::fill::Credit;
 use crate::rate::{Ages, Meter, carried, per_second};
 use crate::readers::{Readers, Steady};
 use crate::{Input, Limits, Output, PathState, Strategy};
@@ -60,7 +61,7 @@ const THRESHOLD_TRIPS: u64 = 50;
 /// than they may, are left to themselves.
 const STEADY_US: u64 = 2_000_000;
 const STEADY_REQUESTS: u64 = 2;
-/// Least time between two changes of the request size once the start is over.
+/// Least time between two changes of the request size once the start is over; and from when the read began to the first.
 const CHANGE_US: u64 = 1_000_000;
 const FIRST_CHANGE_US: u64 = 250_000;
 /// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of the commands for the page.
@@ -129,8 +130,9 @@ struct ThisRead {
     short_us: u64,
     /// When C last grew so that bunches may show more.
     grown_us: Option<u64>,
-    /// While the start asks in bunches, a bucket filled at [`Notify::pace`]; between two of them nothing is let through.
-    credit_bytes: u64,
+    /// While the start asks in bunches: on average, and in the latest; between two of them nothing is let through.
+    credit: Credit,
+    bunch: Credit,
     paused: bool,
     /// When readers last left some of W unused.
     left_us: Option<u64>,

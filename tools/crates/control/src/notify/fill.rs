@@ -21,6 +21,25 @@ const FAR_BUNCHES_FROM: u64 = 8;
 /// is on its way to the target.
 const AHEAD_REQUESTS: u64 = 3;
 
+/// What may be asked for, or what more has been than might.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Credit {
+    bytes: u64,
+    debt_bytes: u64,
+}
+
+impl Credit {
+    /// Either is no more than `most_bytes`.
+    fn settle(&mut self, allowed_bytes: u64, asked_bytes: u64, most_bytes: u64) {
+        let (bytes, debt) = (self.bytes.saturating_add(allowed_bytes), self.debt_bytes.saturating_add(asked_bytes));
+        self.bytes = bytes.saturating_sub(debt).min(most_bytes);
+        self.debt_bytes = debt.saturating_sub(bytes).min(most_bytes);
+    }
+}
+
+/// By how much a path may become slower from one hole to the next.
+const SLOWER: u64 = 4;
+
 impl Notify {
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
     /// let through anew when they come back. Before C is known each byte that arrives lets two through.
@@ -49,8 +68,11 @@ impl Notify {
         if left {
             self.read.left_us = Some(input.now_us);
         }
-        if !bunches && (left || std::mem::take(&mut self.read.credit_bytes) > 0) {
+        if left {
             self.bucket_bytes = lump;
+        }
+        if !bunches {
+            self.read.credit = Credit::default();
         }
         // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
         let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
@@ -129,28 +151,33 @@ impl Notify {
     }
 
     /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
-    /// the path carries. On average it is less, so that what that makes of a queue empties.
+    /// the path carries. On average it is less, so that what that makes of a queue empties. What more begins is made up for: a
+    /// depth that was made smaller is no count of commands, as each keeps its place in a bitmap, which may be beyond it.
     fn bunch(&mut self, now_us: u64, asked: u64, window_bytes: u64) {
         let every_us = self.bunch_us();
         let (rate, average) = if self.far() {
-            (2 * self.capacity, self.capacity / 16 * 15)
+            let average = self.capacity / 16 * 15 + self.growth(now_us) / 4 * 3;
+            (2 * average.max(self.capacity), average)
+        } else if self.far_pages() {
+            // A bunch is many requests, and one or two more than were meant are little beside it.
+            (self.capacity / 4 * 7, self.pace() / 16 * 17)
         } else {
             (self.capacity / 2 * 3, self.pace())
         };
         let elapsed_us = now_us - self.last_tick_us;
-        let most = carried(self.capacity, every_us) / 3 * 5;
-        let left =
-            |bytes: u64, rate| (bytes + carried(rate, elapsed_us)).saturating_sub(self.ages.new_bytes()).min(most);
-        self.read.credit_bytes = left(self.read.credit_bytes, average);
-        self.read.paused = now_us % every_us >= every_us / 2;
-        let more = if self.read.paused {
-            self.bucket_bytes = self.request();
-            0
+        let most_bytes = carried(self.capacity, every_us) / 3 * 5;
+        let new_bytes = self.ages.new_bytes();
+        self.bucket_bytes = self.request();
+        self.read.credit.settle(carried(average, elapsed_us), new_bytes, most_bytes);
+        if now_us % every_us < every_us / 2 {
+            self.read.bunch.settle(carried(rate, elapsed_us), new_bytes, most_bytes);
         } else {
-            self.bucket_bytes = left(self.bucket_bytes, rate);
-            self.bucket_bytes.min(self.read.credit_bytes)
-        };
-        self.filled_bytes = (asked + more).min(window_bytes);
+            self.read.bunch = Credit { bytes: self.request(), debt_bytes: 0 };
+            self.read.paused = true;
+        }
+        let more = self.read.bunch.bytes.min(self.read.credit.bytes);
+        self.read.paused |= more < self.request();
+        self.filled_bytes = asked.saturating_add(if self.read.paused { 0 } else { more }).min(window_bytes);
     }
 
     /// A path that carries so many bytes in a round trip is asked in bunches.
@@ -181,10 +208,12 @@ impl Notify {
         let Some(rate) = self.meter.before_pause(trip_us / 2) else { return };
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
         if full && much_slower(rate, most) && input.share.is_none() && input.now_us >= self.rivals.until_us {
-            (self.capacity, self.trial) = (rate, None);
-            self.window_bytes = self.window_for(rate);
+            // The pause of an earlier hole may be a part of that; and a change of the request size waits for all that is asked for.
+            (self.capacity, self.trial) = (rate.max(self.capacity / SLOWER), None);
+            self.request_changed_us = input.now_us;
+            self.window_bytes = self.window_for(self.capacity);
             self.window_changed_us = input.now_us;
-            self.reason = format!("{} kB/s before a loss", rate / 1000);
+            self.reason = format!("{} kB/s before a loss", self.capacity / 1000);
         }
     }
 
@@ -224,6 +253,19 @@ impl Notify {
 mod tests {
     use super::*;
     use crate::{Limits, PathState};
+
+    #[test]
+    fn what_was_asked_for_too_much_is_made_up_for() {
+        let mut credit = Credit::default();
+        credit.settle(10, 25, 100);
+        assert_eq!((credit.bytes, credit.debt_bytes), (0, 15));
+        credit.settle(20, 0, 100);
+        assert_eq!((credit.bytes, credit.debt_bytes), (5, 0));
+        credit.settle(500, 0, 100);
+        assert_eq!((credit.bytes, credit.debt_bytes), (100, 0));
+        credit.settle(0, 500, 100);
+        assert_eq!((credit.bytes, credit.debt_bytes), (0, 100));
+    }
 
     const RTT_US: u64 = 20_000;
     const RATE: u64 = 12_500_000;

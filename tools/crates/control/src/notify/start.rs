@@ -30,9 +30,12 @@ impl Notify {
         self.find(input.now_us);
         let goal = self.window_for(self.capacity);
         // While C doubles, what trains have shown of it is a part of a round trip old.
-        let ahead = if self.doubles() && !self.fine() { self.capacity / 8 } else { 0 };
         // And far away a question is always on its way, in the place of a request of a few.
-        let question_bytes = if self.far() && !self.fine() { self.request() } else { 0 };
+        let (ahead, question_bytes) = if self.doubles() && !self.fine() {
+            (self.capacity / 8, if self.far() { self.request() } else { 0 })
+        } else {
+            (0, 0)
+        };
         self.window_bytes = (self.model_bytes(self.capacity + ahead) + question_bytes).min(self.bound());
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
@@ -137,6 +140,13 @@ impl Notify {
     /// C has grown by half in one and a half round trips.
     pub(super) fn doubles(&self) -> bool {
         self.phase == Phase::Start && self.capacity / 3 >= self.capacity_before() / 2
+    }
+
+    /// By how much C has grown in a quarter of a round trip.
+    pub(super) fn growth(&self, now_us: u64) -> u64 {
+        let ago_us = self.rtt_us() / 4;
+        let before = self.found.iter().rev().find(|&&(t, _)| now_us - t >= ago_us);
+        before.map_or(0, |&(_, capacity)| self.capacity.saturating_sub(capacity))
     }
 
     /// C one and a half round trips ago, or when the start began.
