@@ -594,19 +594,20 @@ mod tests {
 
     #[test]
     fn the_first_requests_are_as_small_as_their_number_allows() {
-        for (rtt_ms, command_window, max_depth, kib) in [
-            (20, 512, 256, 16),
-            (50, 512, 256, 32),
-            (50, 512, 512, 16),
-            (200, 512, 256, 128),
-            (200, 512, 512, 64),
-            (200, 64, 512, 128),
+        for (rtt_ms, command_window, max_depth, disks, kib) in [
+            (20, 512, 256, 1, 16),
+            (50, 512, 256, 1, 32),
+            (50, 512, 512, 1, 16),
+            (50, 512, 512, 2, 32),
+            (200, 512, 256, 1, 128),
+            (200, 512, 512, 1, 64),
+            (200, 64, 512, 1, 128),
         ] {
             let rtt_us = rtt_ms * 1000;
             let path = PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, command_window, ..PathState::default() };
-            let disks = [DiskState { max_depth, ..DiskState::default() }; 2];
+            let disks = &[DiskState { max_depth, ..DiskState::default() }; 2][..disks];
             let mut law = Notify::new(Limits::default());
-            let output = law.rest(&Input { now_us: 0, path: Some(path), received: None, share: None, disks: &disks });
+            let output = law.rest(&Input { now_us: 0, path: Some(path), received: None, share: None, disks });
             assert_eq!(output.request_bytes, kib << 10, "RTT {rtt_ms} ms, {command_window}, {max_depth}");
             let commands = u64::from(max_depth.min(command_window) - SPARE_COMMANDS);
             let window_bytes = carried(ASSUMED_RATE, rtt_us.into()) + law.slack_bytes();

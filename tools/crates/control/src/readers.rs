@@ -158,9 +158,9 @@ impl Readers {
         }
     }
 
-    /// Commands that any one of the disks takes.
+    /// Commands that each of the disks takes while all are used: the kernel shares the host's evenly among those.
     pub fn least_depth(&self) -> u32 {
-        self.disks.iter().map(|reader| reader.max_depth).min().unwrap_or(0)
+        self.disks.iter().map(|reader| reader.max_depth / self.disks.len() as u32).min().unwrap_or(0)
     }
 
     /// Bytes in flight.
