@@ -429,11 +429,8 @@ impl Notify {
         } else {
             self.request_bytes
         };
-        let settled_us = match self.phase {
-            Phase::Start => 2 * self.rtt_us(),
-            _ if self.read.changed => CHANGE_US.max(10 * self.rtt_us()),
-            _ => FIRST_CHANGE_US.max(10 * self.rtt_us()),
-        };
+        let least_us = if self.read.changed { CHANGE_US } else { FIRST_CHANGE_US };
+        let settled_us = if self.phase == Phase::Start { 2 * self.rtt_us() } else { least_us.max(10 * self.rtt_us()) };
         if !input.changing() && request != self.request_bytes && now_us - self.request_changed_us > settled_us {
             self.wanted_request_bytes = request;
             (self.request_changed_us, self.read.changed) = (now_us, true);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's word that an idle disk is read or written, and how much its first reads ask for: its tracepoint at each SCSI command, in an instance of tracefs of the
-//! daemon's own (Documentation/trace/ftrace.rst, "Instances"). It costs nothing while nothing is used, and the start is not
-//! late by the time between two looks.
+//! The kernel's word that an idle disk is read or written, and how much its first reads ask for: its tracepoint at each SCSI
+//! command, in an instance of tracefs of the daemon's own (Documentation/trace/ftrace.rst, "Instances"). It costs nothing
+//! while nothing is used, and the start is not late by the time between two looks.
 
 use nix::libc::O_NONBLOCK;
 use std::fs::{self, File};

@@ -169,15 +169,15 @@ impl Notify {
         let new_bytes = self.ages.new_bytes();
         self.bucket_bytes = self.request();
         self.read.credit.settle(carried(average, elapsed_us), new_bytes, most_bytes);
-        if now_us % every_us < every_us / 2 {
-            self.read.bunch.settle(carried(rate, elapsed_us), new_bytes, most_bytes);
-        } else {
+        let between = now_us % every_us >= every_us / 2;
+        if between {
             self.read.bunch = Credit { bytes: self.request(), debt_bytes: 0 };
-            self.read.paused = true;
+        } else {
+            self.read.bunch.settle(carried(rate, elapsed_us), new_bytes, most_bytes);
         }
-        let more = self.read.bunch.bytes.min(self.read.credit.bytes);
-        self.read.paused |= more < self.request();
-        self.filled_bytes = asked.saturating_add(if self.read.paused { 0 } else { more }).min(window_bytes);
+        let more_bytes = self.read.bunch.bytes.min(self.read.credit.bytes);
+        self.read.paused = between || more_bytes < self.request();
+        self.filled_bytes = asked.saturating_add(if self.read.paused { 0 } else { more_bytes }).min(window_bytes);
     }
 
     /// A path that carries so many bytes in a round trip is asked in bunches.
@@ -208,7 +208,8 @@ impl Notify {
         let Some(rate) = self.meter.before_pause(trip_us / 2) else { return };
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
         if full && much_slower(rate, most) && input.share.is_none() && input.now_us >= self.rivals.until_us {
-            // The pause of an earlier hole may be a part of that; and a change of the request size waits for all that is asked for.
+            // The pause of an earlier hole may be a part of that; and a change of the request size waits for all that is
+            // asked for.
             (self.capacity, self.trial) = (rate.max(self.capacity / SLOWER), None);
             self.request_changed_us = input.now_us;
             self.window_bytes = self.window_for(self.capacity);
