@@ -45,8 +45,10 @@ const SLACK_REQUESTS: u64 = 2;
 /// Least read-ahead, of all disks that read; and of one of them, the kernel's own (`VM_READAHEAD_PAGES`).
 const MIN_READ_AHEAD_BYTES: u64 = 512 << 10;
 const KERNEL_READ_AHEAD_BYTES: u64 = 128 << 10;
-/// Asked for while nothing is known of the path: what the kernel's own read-ahead asks for.
+/// Asked for while nothing is known of the path: what the kernel's own read-ahead asks for, but near by no more than for 100
+/// Mbit/s, as 128 KiB are several times what a path carries in a millisecond or two.
 const FIRST_BYTES: u64 = 128 << 10;
+const FIRST_RATE: u64 = 12_500_000;
 /// Round trips over which the rate is taken once the start is over, and the least time: whole requests make a shorter one
 /// uneven, and what a disk takes for them.
 const RATE_TRIPS: u64 = 4;
@@ -270,7 +272,8 @@ impl Notify {
 
     /// The same for a rate that may not be known yet.
     fn model_bytes(&self, rate: u64) -> u64 {
-        self.window_for(rate).max(FIRST_BYTES).min(self.bound())
+        let first_bytes = self.window_for(FIRST_RATE).min(FIRST_BYTES);
+        self.window_for(rate).max(first_bytes).min(self.bound())
     }
 
     /// What arrives, in bytes/s, once enough has to tell.
@@ -331,8 +334,10 @@ impl Notify {
     fn enter(&mut self, phase: Phase, reason: String) {
         self.phase = phase;
         if phase == Phase::Start {
-            self.proven = self.capacity;
-            self.train = 0;
+            (self.proven, self.train) = (self.capacity, 0);
+        }
+        if phase == Phase::Cruise {
+            self.window_bytes = self.window_for(self.capacity);
         }
         self.full_us = None;
         self.found.clear();

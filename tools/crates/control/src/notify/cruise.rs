@@ -260,7 +260,8 @@ impl Notify {
         }
         if standing_us > self.queue_low_us() {
             let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
-            self.window_bytes = self.window_bytes.min(lost_at.max(self.slack_bytes()));
+            let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
+            self.window_bytes = self.window_bytes.min(most);
             self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
             self.reason = format!("loss at {} kB", lost_at / 1000);
             return true;
@@ -293,7 +294,9 @@ impl Notify {
         let slack = self.slack_bytes();
         let most =
             if self.read.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
-        let slow = slower(rate, self.capacity);
+        // What a round trip's packets show of C errs by one.
+        let packet = per_second(self.path.mss_bytes.into(), self.rtt_us());
+        let slow = slower(rate.saturating_add(packet), self.capacity);
         if self.window_bytes < most && slow {
             // The rate is that of all of W.
             if now_us - self.unfilled_us > self.rate_span_us() + self.trip_us() {

@@ -67,7 +67,6 @@ impl Notify {
         if congested {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
-            self.window_bytes = self.window_for(self.capacity);
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
@@ -107,13 +106,15 @@ impl Notify {
     /// C, from the trains in which packets arrive.
     fn find(&mut self, now_us: u64) {
         // What a hole in TCP's sequence held back comes all at once, and shows no rate.
-        if self.read.hole_us.is_none_or(|hole_us| now_us - hole_us > REPAIR_TRIPS * self.trip_us()) {
+        if self.read.hole_us.is_none_or(|hole_us| now_us - hole_us > (REPAIR_TRIPS + 1) * self.trip_us()) {
             let rtt_us = self.rtt_us();
             let part_us = self.bunch_us() / 4;
             let (pause_us, least_us) = if self.fine() { (part_us, part_us) } else { (rtt_us / 8, rtt_us / 16) };
-            let train = self.meter.train(pause_us, least_us, rtt_us / 4, self.path.mss_bytes.into());
+            let packet_bytes = self.path.mss_bytes.into();
+            let train = self.meter.train(pause_us, least_us, rtt_us / 4, packet_bytes);
             self.train = self.train.max(train.unwrap_or(0));
-            let seen = train.max(self.meter.average(rtt_us)).unwrap_or(0);
+            let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(per_second(packet_bytes, rtt_us));
+            let seen = train.unwrap_or(0).max(average);
             if seen > self.capacity {
                 (self.capacity, self.proven, self.full_us) = (seen, seen, None);
             }
