@@ -172,6 +172,8 @@ pub struct Notify {
     /// What the latest start's trains have shown of it, and the fastest of them.
     proven: u64,
     train: u64,
+    /// C when that start began.
+    known: u64,
     /// (time in us, C) of the start's latest one and a half round trips.
     found: VecDeque<(u64, u64)>,
     /// Since when W has been what the trains ask for.
@@ -334,7 +336,7 @@ impl Notify {
     fn enter(&mut self, phase: Phase, reason: String) {
         self.phase = phase;
         if phase == Phase::Start {
-            (self.proven, self.train) = (self.capacity, 0);
+            (self.proven, self.known, self.train) = (self.capacity, self.capacity, 0);
         }
         if phase == Phase::Cruise {
             self.window_bytes = self.window_for(self.capacity);

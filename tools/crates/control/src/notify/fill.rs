@@ -143,7 +143,7 @@ impl Notify {
             // What arrives, or arrived before readers paused: in slow start half of cwnd.
             let arriving = self.meter.average(self.rtt_us()).unwrap_or(0).max(per_second(bytes / 2, self.rtt_us()));
             (rate / 2 * 3).min(arriving / 4 * 7)
-        } else if self.doubles() {
+        } else if self.doubles() || self.blind() {
             rate / 2 * 3
         } else {
             rate + rate / if overflowed { 64 } else { 16 }

@@ -3,7 +3,7 @@
 
 use super::cruise::much_slower;
 use super::fill::BUNCHES;
-use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS};
+use super::{FIRST_BYTES, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
@@ -13,6 +13,8 @@ const SETTLE_TRIPS: u64 = 2;
 const PATIENCE_TRIPS: u64 = 10;
 /// Finest look at the counters.
 const LOOK_US: u64 = 100;
+/// So many of these in a round trip are fine enough for trains.
+const BLIND_LOOKS: u64 = 40;
 /// From this round-trip time on the start keeps up with TCP's slow start. Nearer, as many bytes come in less time than looks
 /// and TCP's own bursts tell apart: on short queues that lost more than it won.
 const FAR_US: u64 = 55_000;
@@ -29,9 +31,11 @@ impl Notify {
         }
         self.find(input.now_us);
         let goal = self.window_for(self.capacity);
-        // While C doubles, what trains have shown of it is a part of a round trip old.
-        // And far away a question is always on its way, in the place of a request of a few.
-        let (ahead, question_bytes) = if self.doubles() && !self.fine() {
+        // Where trains show nothing, more than C arrives only if it is asked for. While C doubles, what they have shown of it is
+        // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few.
+        let (ahead, question_bytes) = if self.blind() {
+            (self.capacity / 4, 0)
+        } else if self.doubles() && !self.fine() {
             (self.capacity / 8, if self.far() { self.request() } else { 0 })
         } else {
             (0, 0)
@@ -40,6 +44,10 @@ impl Notify {
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
+        if input.path.is_some() && self.blind() && self.capacity / 5 >= self.capacity_before() / 4 {
+            // The path had room: what made packets wait was no queue.
+            self.floor_us = self.path.srtt_us.into();
+        }
         if input.path.is_some() {
             self.queued_trips = if self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
         }
@@ -136,6 +144,16 @@ impl Notify {
             && carried(self.capacity, self.rtt_us()) >= self.bunches_from()
             && self.rtt_us() / BUNCHES >= 6 * LOOK_US
             && self.received_bytes.is_some()
+    }
+
+    /// Trains have not shown half of a C that has grown by a third, though looks are fine enough, and packets were enough: all
+    /// comes in slots.
+    pub(super) fn blind(&self) -> bool {
+        self.phase == Phase::Start
+            && self.train < self.capacity / 2
+            && self.known < self.capacity / 4 * 3
+            && self.rtt_us() >= BLIND_LOOKS * LOOK_US
+            && carried(self.capacity, self.rtt_us()) >= FIRST_BYTES / 4
     }
 
     /// C has grown by half in one and a half round trips.
