@@ -72,8 +72,6 @@ const SPARE_COMMANDS: u32 = 2;
 /// Least time between two pages: a question takes the place of a read, which counts where W is a few requests.
 const START_PAGE_US: u64 = 10_000;
 const CRUISE_PAGE_US: u64 = 40_000;
-/// While readers leave much of W unused, a page can tell of nothing that W is for; each delays the reads behind it.
-const LEISURE_PAGE_US: u64 = 1_000_000;
 /// Questions that take the place of a read cost no more than one part in so many of W.
 const QUESTION_SHARE: u64 = 20;
 /// Round trips between two pages where a path loses by itself: each is a packet of a few that cwnd has room for.
@@ -490,10 +488,7 @@ impl Notify {
 
     /// From one question for the page to the next.
     fn page_us(&self, now_us: u64) -> u64 {
-        if self.read.leisure {
-            return self.rtt_us().max(LEISURE_PAGE_US);
-        }
-        if self.phase != Phase::Cruise {
+        if self.phase != Phase::Cruise && !self.read.leisure {
             return self.rtt_us().max(START_PAGE_US);
         }
         let least_us = self.rtt_us().max(CRUISE_PAGE_US);

@@ -238,9 +238,9 @@ impl Steady {
         };
     }
 
-    /// The least, if it has been the same for so long.
-    pub fn least(&self, now_us: u64, for_us: u64) -> Option<u64> {
-        self.since_us.is_some_and(|since_us| now_us - since_us >= for_us).then_some(self.least)
+    /// The least and the most, if it has been the same for so long.
+    pub fn bounds(&self, now_us: u64, for_us: u64) -> Option<(u64, u64)> {
+        self.since_us.is_some_and(|since_us| now_us - since_us >= for_us).then_some((self.least, self.most))
     }
 }
 
@@ -374,13 +374,13 @@ mod tests {
     #[test]
     fn readers_are_steady_as_long_as_they_stay_within_the_band() {
         let mut steady = Steady::default();
-        assert_eq!(steady.least(1_000, 0), None);
+        assert_eq!(steady.bounds(1_000, 0), None);
         for (us, asked) in [(1_000, 40), (2_000, 32), (3_000, 48)] {
             steady.look(us, asked, 16);
         }
-        assert_eq!(steady.least(3_000, 2_000), Some(32));
+        assert_eq!(steady.bounds(3_000, 2_000), Some((32, 48)));
         steady.look(4_000, 49, 16);
-        assert_eq!(steady.least(4_000, 2_000), None);
-        assert_eq!(steady.least(6_000, 2_000), Some(49));
+        assert_eq!(steady.bounds(4_000, 2_000), None);
+        assert_eq!(steady.bounds(6_000, 2_000), Some((49, 49)));
     }
 }

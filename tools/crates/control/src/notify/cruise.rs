@@ -295,7 +295,7 @@ impl Notify {
         let most =
             if self.read.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
         // What a round trip's packets show of C errs by one.
-        let packet = per_second(self.path.mss_bytes.into(), self.rtt_us());
+        let packet = per_second(self.path.mss_bytes.into(), self.rtt_us()).min(self.capacity / 16);
         let slow = slower(rate.saturating_add(packet), self.capacity);
         if self.window_bytes < most && slow {
             // The rate is that of all of W.
@@ -472,6 +472,15 @@ mod tests {
             law.undone(aim, before, 20 * RTT_US, Some(11_900_000), false);
             assert_eq!(law.rivals.until_us > 0, others, "{queue_us} us");
         }
+    }
+
+    #[test]
+    fn a_cwnd_that_lost_says_nothing_of_what_is_late() {
+        let mut law = cruising(2_000);
+        law.path.prior_cwnd_pkts = 20;
+        (law.read.late_us, law.window_bytes) = (50_000, 200_000);
+        assert!(law.give_way(10 * RTT_US, 200_000, None, RTT_US, RTT_US));
+        assert_eq!(law.window_bytes, (20 * 1448).max(law.slack_bytes()) + 40_000);
     }
 
     #[test]

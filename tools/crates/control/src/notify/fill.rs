@@ -226,11 +226,12 @@ impl Notify {
     /// F where readers have asked for the same for long, and for clearly less than they may: so much that more is seen to be
     /// more, of each disk.
     fn leisure_bytes(&self, now_us: u64) -> Option<u64> {
-        let least = self.read.steady.least(now_us, STEADY_US.max(THRESHOLD_TRIPS * self.rtt_us()))?;
+        let (least, most) = self.read.steady.bounds(now_us, STEADY_US.max(THRESHOLD_TRIPS * self.rtt_us()))?;
         let bytes = least.saturating_add((STEADY_REQUESTS + self.readers.sharing()) * self.request());
         // Of a W of a few requests half is clearly less.
-        let most = if least <= self.window_bytes / 2 { self.window_bytes.max(FIRST_BYTES) } else { self.window_bytes };
-        (bytes <= most / 4 * 3 && !self.readers.compete()).then_some(bytes.min(self.window_bytes))
+        let half = most <= self.window_bytes / 2;
+        let window_bytes = if half { self.window_bytes.max(FIRST_BYTES) } else { self.window_bytes };
+        (bytes <= window_bytes / 4 * 3 && !self.readers.compete()).then_some(bytes.min(self.window_bytes))
     }
 
     /// From one look to the next.

@@ -113,7 +113,7 @@ impl Notify {
 
     /// C, from the trains in which packets arrive.
     fn find(&mut self, now_us: u64) {
-        // What a hole in TCP's sequence held back comes all at once, and shows no rate.
+        // What a hole in TCP's sequence held back comes all at once, and shows no rate; nor does the mean that it is still in.
         if self.read.hole_us.is_none_or(|hole_us| now_us - hole_us > (REPAIR_TRIPS + 1) * self.trip_us()) {
             let rtt_us = self.rtt_us();
             let part_us = self.bunch_us() / 4;
@@ -122,7 +122,8 @@ impl Notify {
             let train = self.meter.train(pause_us, least_us, rtt_us / 4, packet_bytes);
             self.train = self.train.max(train.unwrap_or(0));
             let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(per_second(packet_bytes, rtt_us));
-            let seen = train.unwrap_or(0).max(average);
+            // A packet is little in the longer time that this is taken over; a round trip may hold no more.
+            let seen = train.unwrap_or(0).max(average).max(self.rate().unwrap_or(0));
             if seen > self.capacity {
                 (self.capacity, self.proven, self.full_us) = (seen, seen, None);
             }
@@ -152,6 +153,7 @@ impl Notify {
         self.phase == Phase::Start
             && self.train < self.capacity / 2
             && self.known < self.capacity / 4 * 3
+            && self.received_bytes.is_some()
             && self.rtt_us() >= BLIND_LOOKS * LOOK_US
             && carried(self.capacity, self.rtt_us()) >= FIRST_BYTES / 4
     }
@@ -236,6 +238,19 @@ mod tests {
             law.fit_late(now_us);
         }
         law.read.late_us.div_ceil(TRIP_US)
+    }
+
+    #[test]
+    fn a_path_that_holds_a_packet_is_found() {
+        let (min_rtt_us, mss_bytes) = (1_000, 1448);
+        let mut law = Notify::new(Limits::default());
+        law.phase = Phase::Start;
+        law.note(PathState { min_rtt_us, srtt_us: min_rtt_us, mss_bytes, ..PathState::default() });
+        for us in (0..200_000).step_by(100) {
+            law.meter.push(us + 1, us / 1_158 * 1448);
+            law.find(us + 1);
+        }
+        assert!((1_200_000..1_300_000).contains(&law.capacity), "{}", law.capacity);
     }
 
     #[test]
