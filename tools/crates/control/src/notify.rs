@@ -275,7 +275,7 @@ impl Notify {
     /// The same for a rate that may not be known yet.
     fn model_bytes(&self, rate: u64) -> u64 {
         let first_bytes = self.window_for(FIRST_RATE).min(FIRST_BYTES);
-        self.window_for(rate).max(first_bytes).min(self.bound())
+        self.window_for(rate).max(first_bytes)
     }
 
     /// What arrives, in bytes/s, once enough has to tell.
@@ -335,11 +335,10 @@ impl Notify {
 
     fn enter(&mut self, phase: Phase, reason: String) {
         self.phase = phase;
-        if phase == Phase::Start {
-            (self.proven, self.known, self.train) = (self.capacity, self.capacity, 0);
-        }
-        if phase == Phase::Cruise {
-            self.window_bytes = self.window_for(self.capacity);
+        match phase {
+            Phase::Rest => (),
+            Phase::Start => (self.proven, self.known, self.train) = (self.capacity, self.capacity, 0),
+            Phase::Cruise => self.window_bytes = self.window_for(self.capacity),
         }
         self.full_us = None;
         self.found.clear();

@@ -20,6 +20,8 @@ const FAR_BUNCHES_FROM: u64 = 8;
 /// Requests that it asks for beyond cwnd before there are bunches: one is the page's question, one has come in part, and one
 /// is on its way to the target.
 const AHEAD_REQUESTS: u64 = 3;
+/// By how much a path may become slower from one hole to the next.
+const SLOWER: u64 = 4;
 
 /// What may be asked for, or what more has been than might.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,9 +38,6 @@ impl Credit {
         self.debt_bytes = debt.saturating_sub(bytes).min(most_bytes);
     }
 }
-
-/// By how much a path may become slower from one hole to the next.
-const SLOWER: u64 = 4;
 
 impl Notify {
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is

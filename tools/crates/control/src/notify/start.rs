@@ -3,7 +3,7 @@
 
 use super::cruise::much_slower;
 use super::fill::BUNCHES;
-use super::{FIRST_BYTES, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS};
+use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
@@ -13,8 +13,9 @@ const SETTLE_TRIPS: u64 = 2;
 const PATIENCE_TRIPS: u64 = 10;
 /// Finest look at the counters.
 const LOOK_US: u64 = 100;
-/// So many of these in a round trip are fine enough for trains.
+/// So many of these in a round trip are fine enough for trains, and so many bytes are enough.
 const BLIND_LOOKS: u64 = 40;
+const BLIND_BYTES: u64 = 32 << 10;
 /// From this round-trip time on the start keeps up with TCP's slow start. Nearer, as many bytes come in less time than looks
 /// and TCP's own bursts tell apart: on short queues that lost more than it won.
 const FAR_US: u64 = 55_000;
@@ -44,11 +45,11 @@ impl Notify {
         self.fill(input);
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
-        if input.path.is_some() && self.blind() && self.capacity / 5 >= self.capacity_before() / 4 {
-            // The path had room: what made packets wait was no queue.
-            self.floor_us = self.path.srtt_us.into();
-        }
         if input.path.is_some() {
+            if self.blind() && self.capacity / 5 >= self.capacity_before() / 4 {
+                // The path had room: what made packets wait was no queue.
+                self.floor_us = self.path.srtt_us.into();
+            }
             self.queued_trips = if self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
         }
         let congested = std::mem::take(&mut self.read.congested);
@@ -155,7 +156,7 @@ impl Notify {
             && self.known < self.capacity / 4 * 3
             && self.received_bytes.is_some()
             && self.rtt_us() >= BLIND_LOOKS * LOOK_US
-            && carried(self.capacity, self.rtt_us()) >= FIRST_BYTES / 4
+            && carried(self.capacity, self.rtt_us()) >= BLIND_BYTES
     }
 
     /// C has grown by half in one and a half round trips.
