@@ -4,7 +4,7 @@
 //! A question for the page waits for the data asked for before, and a write to `max_sectors_kb` for all that is in
 //! flight; neither may hold up the other sessions. A session has its thread only while it has such calls to make: from
 //! the first job until [`Crew::dismiss`]. The look at all open files of the machine, which is for all sessions at once,
-//! has one as well: [`FILES`].
+//! has one as well, [`FILES`], and so have the devices above the disks, [`STACKED`].
 
 use crate::host::{AskError, Disk, DiskId, Host, Knob};
 use crate::restore;
@@ -22,6 +22,7 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// In the place of a session's number, which the kernel counts up from 1.
 pub const FILES: u32 = u32::MAX;
+pub const STACKED: u32 = u32::MAX - 1;
 
 pub enum Job {
     Ask(Disk),
@@ -85,7 +86,7 @@ impl Threads {
         let (host, done, wake, stopped) =
             (Arc::clone(&self.host), self.done.clone(), Arc::clone(&self.wake), Arc::clone(&self.stopped));
         thread::Builder::new().name(format!("session{sid}")).stack_size(STACK_BYTES).spawn(move || {
-            if sid != FILES {
+            if sid < STACKED {
                 go_first();
             }
             for job in jobs {

@@ -25,6 +25,11 @@ const ROOM_US: u64 = 200_000;
 /// In so long an eighth of the room that is not used goes.
 const FADE_US: u64 = 10_000;
 
+/// A request size as `max_sectors_kb` takes it.
+pub fn whole_blocks_kb(bytes: u32) -> u32 {
+    (bytes / 1024 / MAX_BLOCK_KB * MAX_BLOCK_KB).max(MIN_SECTORS_KB)
+}
+
 pub struct TunedDisk {
     pub disk: Disk,
     pub original: Knobs<u32>,
@@ -36,6 +41,8 @@ pub struct TunedDisk {
     asked: Knobs<Option<u32>>,
     /// What is being written to `max_sectors_kb`: it waits for what is in flight.
     pub freezing: Option<u32>,
+    /// The request size of the device above that makes its requests; this one's own must not become smaller.
+    pub above_kb: Option<u32>,
     /// Files that are open may have another read-ahead than the disk has now.
     pub stale_files: bool,
     /// The kernel could be told to use a greater depth at once: it has debugfs, and is not locked down.
@@ -67,6 +74,7 @@ impl TunedDisk {
             left_alone: Knobs::default(),
             asked: Knobs::default(),
             freezing: None,
+            above_kb: None,
             stale_files: false,
             prompt: true,
             statistics: Statistics::default(),
@@ -149,6 +157,11 @@ impl TunedDisk {
             .and(Some(self.in_force.read_ahead_kb))
     }
 
+    /// The request size in force, whoever makes the requests.
+    pub fn request_kb(&self) -> u32 {
+        self.in_force.max_sectors_kb.min(self.above_kb.unwrap_or(u32::MAX))
+    }
+
     /// More of such reads would tell more.
     pub fn begins(&self) -> bool {
         (1..FIRST_READS).contains(&self.begun_ios)
@@ -172,7 +185,7 @@ impl TunedDisk {
             begun_ios: self.begun_ios,
             in_flight,
             reading,
-            request_bytes: self.in_force.max_sectors_kb.saturating_mul(1024),
+            request_bytes: self.request_kb().saturating_mul(1024),
             changing: self.freezing.is_some(),
             prompt: self.prompt,
             max_request_bytes: self.disk.max_request_bytes,
@@ -186,10 +199,9 @@ impl TunedDisk {
         let nonzero = |value: u32| (value > 0).then_some(value);
         self.read_depth = nonzero(depth).unwrap_or(u32::MAX);
         let depth = nonzero(depth).map_or(0, |depth| depth.saturating_add(self.room));
-        let request_kb = request_bytes / 1024 / MAX_BLOCK_KB * MAX_BLOCK_KB;
         let read_ahead_kb = u32::try_from(read_ahead_bytes / 1024).unwrap_or(u32::MAX) / MAX_PAGE_KB * MAX_PAGE_KB;
         Knobs {
-            max_sectors_kb: nonzero(request_bytes).map(|_| request_kb.clamp(MIN_SECTORS_KB, max_sectors_kb)),
+            max_sectors_kb: nonzero(request_bytes).map(|bytes| whole_blocks_kb(bytes).min(max_sectors_kb)),
             read_ahead_kb: (read_ahead_bytes > 0).then_some(read_ahead_kb.max(MAX_PAGE_KB)),
             queue_depth: nonzero(depth).map(|depth| depth.clamp(1, self.disk.max_depth.max(1))),
         }
@@ -218,10 +230,14 @@ impl TunedDisk {
             if done || self.left_alone.get(knob).is_some() {
                 continue;
             }
-            if knob == Knob::MaxSectorsKb && wanted < in_force && host.stacked(&self.disk) {
-                // Its requests would be refused, and the path with them.
-                self.leave_alone(knob, "a device stacked on the disk (dm-multipath) makes its requests".into());
-                continue;
+            if knob == Knob::MaxSectorsKb && wanted < in_force {
+                if self.above_kb.is_none() && host.stacked(&self.disk) {
+                    self.above_kb = Some(in_force);
+                }
+                // Larger requests from above would be refused, and the path with them.
+                if self.above_kb.is_some() {
+                    continue;
+                }
             }
             match host.get(&self.disk, knob) {
                 Ok(found) if found == in_force => changes.push((knob, wanted)),

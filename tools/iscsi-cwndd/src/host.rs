@@ -120,6 +120,8 @@ impl Disk {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackedDevice {
     pub disk: Disk,
+    /// It sends whole requests on (dm-multipath), made by its own limits; LVM and the like pass bios on, which are split again.
+    pub makes_requests: bool,
     /// Places in sysfs of the disks and partitions below it, and below those that are themselves stacked.
     pub below: Vec<PathBuf>,
 }
@@ -178,10 +180,15 @@ pub trait Host: Send + Sync {
     /// All iSCSI sessions, by number, each with its disks by LUN.
     fn sessions(&self) -> Vec<Session>;
     fn reads(&self, disk: &Disk, statistics: &mut Statistics) -> io::Result<Reads>;
+    /// Nothing is in flight.
+    fn idle(&self, disk: &Disk) -> bool {
+        let reads = self.reads(disk, &mut Statistics::default());
+        reads.is_ok_and(|reads| (reads.in_flight, reads.writes_in_flight) == (0, 0))
+    }
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32>;
     /// For [`Knob::MaxSectorsKb`] this blocks until all that is in flight has come back.
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()>;
-    /// The disk gets whole requests from a device stacked on it (dm-multipath), which were made by that one's limits.
+    /// A device stacked on the disk makes its requests ([`StackedDevice::makes_requests`]).
     fn stacked(&self, disk: &Disk) -> bool;
     /// All devices that are stacked on others (LVM, dm-multipath, MD).
     fn stacked_devices(&self) -> Vec<StackedDevice>;

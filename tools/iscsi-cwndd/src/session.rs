@@ -6,7 +6,7 @@
 
 use crate::config::Config;
 use crate::crew::{Crew, Done, Job};
-use crate::disk::TunedDisk;
+use crate::disk::{TunedDisk, whole_blocks_kb};
 use crate::host::{AskError, Begun, Host, Session};
 use crate::record::Recorder;
 use crate::store::Store;
@@ -195,6 +195,16 @@ impl TunedSession {
         (self.info, self.disks, self.strategy) = (info, disks, strategy);
         (self.output, self.active, self.begins) = (None, false, false);
         self.due_us = 0;
+    }
+
+    /// The request size that the strategy wants of a device above, which has its own while this session is left alone; None
+    /// to leave it as it is.
+    pub fn request_kb(&self, own_kb: u32) -> Option<u32> {
+        if let Feedback::NotOffered(_) = self.feedback {
+            return Some(own_kb);
+        }
+        let request_bytes = self.output.as_ref()?.request_bytes;
+        (request_bytes > 0).then(|| whole_blocks_kb(request_bytes))
     }
 
     /// Does what is due and returns when something is due next.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the daemon is doing, as JSON over a unix socket: one object per connection, then the end.
 
+use crate::disk::TunedDisk;
 use crate::host::Knobs;
 use crate::session::{Feedback, TunedSession};
 use crate::tuner::Tuner;
@@ -21,17 +22,23 @@ struct Status<'a> {
     t_us: u64,
     strategy: &'a str,
     sessions: Vec<SessionStatus<'a>>,
-    /// Devices above the sessions' disks, which have a read-ahead of their own.
+    /// Devices above the sessions' disks.
     stacked: Vec<StackedStatus<'a>>,
 }
 
 #[derive(Serialize)]
 struct StackedStatus<'a> {
     device: &'a str,
-    read_ahead_kb: u32,
-    original_read_ahead_kb: u32,
-    /// Why it is left alone; null where it is not.
-    left_alone: Option<&'a str>,
+    #[serde(flatten)]
+    settings: SettingsStatus<'a>,
+}
+
+#[derive(Serialize)]
+struct SettingsStatus<'a> {
+    in_force: Knobs<u32>,
+    original: Knobs<u32>,
+    /// Why a setting is left alone; null where it is not.
+    left_alone: &'a Knobs<Option<String>>,
 }
 
 #[derive(Serialize)]
@@ -66,10 +73,8 @@ struct DiskStatus<'a> {
     disk: &'a str,
     lun: u64,
     reading: bool,
-    in_force: Knobs<u32>,
-    original: Knobs<u32>,
-    /// Why a setting is left alone; null where it is not.
-    left_alone: &'a Knobs<Option<String>>,
+    #[serde(flatten)]
+    settings: SettingsStatus<'a>,
 }
 
 #[derive(Serialize)]
@@ -88,13 +93,11 @@ pub fn describe(tuner: &Tuner, now_us: u64) -> String {
         .unwrap_or_default();
     let sessions =
         tuner.sessions.iter().map(|session| of_session(session, now_us, tuner.config.idle_after_us())).collect();
-    let stacked = tuner.stacked.iter().map(|stacked| StackedStatus {
-        device: &stacked.device.disk.name,
-        read_ahead_kb: stacked.device.in_force.read_ahead_kb,
-        original_read_ahead_kb: stacked.device.original.read_ahead_kb,
-        left_alone: stacked.device.left_alone.read_ahead_kb.as_deref(),
-    });
-    let status = Status { version: 1, t_us: now_us, strategy, sessions, stacked: stacked.collect() };
+    let stacked = tuner
+        .stacked
+        .iter()
+        .map(|stacked| StackedStatus { device: &stacked.device.disk.name, settings: of_settings(&stacked.device) });
+    let status = Status { version: 2, t_us: now_us, strategy, sessions, stacked: stacked.collect() };
     serde_json::to_string(&status).unwrap_or_default()
 }
 
@@ -128,9 +131,7 @@ fn of_session(session: &TunedSession, now_us: u64, idle_after_us: u64) -> Sessio
                 disk: &disk.disk.name,
                 lun: disk.disk.id.lun,
                 reading: disk.reading(now_us, idle_after_us),
-                in_force: disk.in_force,
-                original: disk.original,
-                left_alone: &disk.left_alone,
+                settings: of_settings(disk),
             })
             .collect(),
         path: session.answer.as_ref().map(|answer| PathStatus {
@@ -139,6 +140,10 @@ fn of_session(session: &TunedSession, now_us: u64, idle_after_us: u64) -> Sessio
             connection: &answer.connection,
         }),
     }
+}
+
+fn of_settings(disk: &TunedDisk) -> SettingsStatus<'_> {
+    SettingsStatus { in_force: disk.in_force, original: disk.original, left_alone: &disk.left_alone }
 }
 
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
@@ -182,8 +187,14 @@ pub struct Shown {
 #[derive(Deserialize)]
 struct ShownStacked {
     device: String,
-    read_ahead_kb: u32,
-    left_alone: Option<String>,
+    #[serde(flatten)]
+    settings: ShownSettings,
+}
+
+#[derive(Deserialize)]
+struct ShownSettings {
+    in_force: Knobs<u32>,
+    left_alone: Knobs<Option<String>>,
 }
 
 #[derive(Deserialize)]
@@ -205,8 +216,8 @@ struct ShownSession {
 struct ShownDisk {
     disk: String,
     reading: bool,
-    in_force: Knobs<u32>,
-    left_alone: Knobs<Option<String>>,
+    #[serde(flatten)]
+    settings: ShownSettings,
 }
 
 #[derive(Deserialize)]
@@ -246,22 +257,25 @@ pub fn show(shown: &Shown) -> String {
             ));
         }
         for disk in &session.disks {
-            let Knobs { max_sectors_kb, read_ahead_kb, queue_depth } = disk.in_force;
-            lines.push(format!(
-                "  {}{}: request {max_sectors_kb} KiB, depth {queue_depth}, read-ahead {read_ahead_kb} KiB",
-                disk.disk,
-                if disk.reading { " (reading)" } else { "" },
-            ));
-            let Knobs { max_sectors_kb, read_ahead_kb, queue_depth } = &disk.left_alone;
-            let left_alone = [("request", max_sectors_kb), ("read-ahead", read_ahead_kb), ("depth", queue_depth)];
-            for (name, why) in left_alone.iter().filter_map(|(name, why)| Some((name, why.as_ref()?))) {
-                lines.push(format!("    {name} left alone: {why}"));
-            }
+            let reading = if disk.reading { " (reading)" } else { "" };
+            lines.extend(show_settings(&format!("  {}{reading}", disk.disk), &disk.settings));
         }
     }
-    for ShownStacked { device, read_ahead_kb, left_alone } in &shown.stacked {
-        lines.push(format!("{device}: read-ahead {read_ahead_kb} KiB"));
-        lines.extend(left_alone.as_ref().map(|why| format!("  left alone: {why}")));
+    for ShownStacked { device, settings } in &shown.stacked {
+        lines.extend(show_settings(device, settings));
     }
     lines.join("\n")
+}
+
+/// A line of a disk's settings, and one for each that is left alone. A device above has no depth.
+fn show_settings(disk: &str, settings: &ShownSettings) -> Vec<String> {
+    let Knobs { max_sectors_kb, read_ahead_kb, queue_depth } = settings.in_force;
+    let depth = if queue_depth > 0 { format!(", depth {queue_depth}") } else { String::new() };
+    let mut lines = vec![format!("{disk}: request {max_sectors_kb} KiB{depth}, read-ahead {read_ahead_kb} KiB")];
+    let Knobs { max_sectors_kb, read_ahead_kb, queue_depth } = &settings.left_alone;
+    let left_alone = [("request", max_sectors_kb), ("read-ahead", read_ahead_kb), ("depth", queue_depth)];
+    for (name, why) in left_alone.iter().filter_map(|(name, why)| Some((name, why.as_ref()?))) {
+        lines.push(format!("    {name} left alone: {why}"));
+    }
+    lines
 }

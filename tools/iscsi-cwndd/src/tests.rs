@@ -103,15 +103,6 @@ fn what_cannot_be_put_back_is_not_forgotten() {
     assert_eq!(lab.store().unwrap().disks(), []);
 }
 
-#[test]
-fn a_path_of_dm_multipath_keeps_its_request_size() {
-    let mut lab = Lab::new();
-    lab.sim.state().stacked = true;
-    lab.run(2, &["sda"]);
-    assert_eq!(lab.knobs("sda").max_sectors_kb, STOCK.max_sectors_kb);
-    assert_ne!(lab.knobs("sda").read_ahead_kb, STOCK.read_ahead_kb);
-}
-
 /// As its administrator has it.
 const ABOVE: Knobs<u32> = Knobs { max_sectors_kb: 1280, read_ahead_kb: 256, queue_depth: 0 };
 
@@ -119,8 +110,10 @@ const ABOVE: Knobs<u32> = Knobs { max_sectors_kb: 1280, read_ahead_kb: 256, queu
 fn lab_with_a_device_above() -> (Lab, StackedDevice) {
     let lab = Lab::new();
     let below = lab.sim.sessions().into_iter().flat_map(|session| session.disks).map(|disk| disk.id.device).collect();
-    let stacked = StackedDevice { disk: Disk { max_depth: 0, max_request_bytes: 0, ..disk(0, "dm-0", 7) }, below };
+    let disk = Disk { max_depth: 0, max_request_bytes: 0, ..disk(0, "dm-0", 7) };
+    let stacked = StackedDevice { disk, makes_requests: false, below };
     lab.sim.state().knobs.insert("dm-0".into(), ABOVE);
+    lab.sim.state().reads.insert("dm-0".into(), Reads::default());
     lab.sim.state().stacked_devices = vec![stacked.clone()];
     (lab, stacked)
 }
@@ -135,7 +128,7 @@ fn a_device_above_has_the_read_ahead_of_the_disks_below_that_are_read() {
     assert_eq!(lab.sim.state().open_read_ahead_kb["dm-0"], sum_kb);
     let now_us = lab.now_us;
     let shown = status::show(&serde_json::from_str(&status::describe(lab.tuner(), now_us)).unwrap());
-    assert!(shown.contains(&format!("dm-0: read-ahead {sum_kb} KiB")), "{shown}");
+    assert!(shown.contains(&format!("dm-0: request 1280 KiB, read-ahead {sum_kb} KiB")), "{shown}");
     lab.run(10, &["sda"]);
     assert_eq!(lab.knobs("dm-0").read_ahead_kb, lab.knobs("sda").read_ahead_kb);
     // A table that is loaded anew resets it, and what is open has it again.
@@ -168,6 +161,31 @@ fn a_device_above_gets_its_read_ahead_back_when_the_disks_go_and_after_a_crash()
     reads(&mut lab);
     lab.stop();
     assert_eq!((lab.knobs("dm-0"), lab.store().unwrap().disks()), (ABOVE, vec![]));
+}
+
+/// And never while it is in use, as a change may wait for what it would take to end the wait.
+#[test]
+fn a_device_that_makes_the_requests_is_given_their_size_and_the_disks_are_not() {
+    let (mut lab, _) = lab_with_a_device_above();
+    lab.sim.state().stacked_devices[0].makes_requests = true;
+    let in_flight = |lab: &mut Lab, in_flight| lab.sim.state().reads.get_mut("dm-0").unwrap().in_flight = in_flight;
+    in_flight(&mut lab, 1);
+    lab.run(10, &["sda", "sdb"]);
+    assert_eq!([lab.knobs("dm-0"), lab.knobs("sda")].map(|knobs| knobs.max_sectors_kb), [1280, 1280]);
+    in_flight(&mut lab, 0);
+    lab.run(30, &[]);
+    let wanted_bytes = lab.tuner().sessions[0].output.as_ref().unwrap().request_bytes;
+    assert_eq!(lab.knobs("dm-0").max_sectors_kb, wanted_bytes / 1024);
+    assert!(wanted_bytes < ABOVE.max_sectors_kb * 1024);
+    for disk in &lab.tuner().sessions[0].disks {
+        assert_eq!((disk.in_force.max_sectors_kb, disk.state(true).request_bytes), (1280, wanted_bytes));
+    }
+    in_flight(&mut lab, 1);
+    lab.stop();
+    assert_eq!(lab.knobs("dm-0").max_sectors_kb, wanted_bytes / 1024);
+    in_flight(&mut lab, 0);
+    let restored = restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap();
+    assert_eq!((restored.failed, lab.knobs("dm-0")), (Vec::new(), ABOVE));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! run it on a simulated host.
 
 use crate::config::{Config, OnExit};
-use crate::crew::{Crew, Done, FILES, Job};
+use crate::crew::{Crew, Done, FILES, Job, STACKED};
 use crate::disk::TunedDisk;
 use crate::host::{Begun, DiskId, Host, Knob, Knobs, Session};
 use crate::record::Recorder;
@@ -32,11 +32,12 @@ const FREE_RENEWALS: u64 = 10;
 /// The part of available memory that read-ahead may take: all disks reading, an eighth.
 const READ_AHEAD_SHARE: u64 = 8;
 
-/// A device stacked on disks, which is read with a read-ahead of its own.
+/// A device stacked on disks: it is read with a read-ahead of its own, and may make the disks' requests.
 pub struct Stacked {
     pub device: TunedDisk,
     /// The sessions' disks below it.
     below: Vec<DiskId>,
+    makes_requests: bool,
 }
 
 pub struct Tuner {
@@ -158,7 +159,7 @@ impl Tuner {
         if now_us < self.renew_due_us {
             return self.renew_due_us;
         }
-        self.follow_read_ahead(now_us);
+        self.follow_disks_below(now_us);
         let disks = self.sessions.iter_mut().flat_map(|session| &mut session.disks);
         let devices = self.stacked.iter_mut().map(|stacked| &mut stacked.device);
         let stale =
@@ -172,19 +173,35 @@ impl Tuner {
     }
 
     /// A device above has the read-ahead of all the disks below it that are read, or of all while none is; it may have had
-    /// more for others.
-    fn follow_read_ahead(&mut self, now_us: u64) {
+    /// more for others. If it makes their requests, they are of the largest size wanted, as a smaller one costs the path that
+    /// wants more. It is changed while nothing is in flight: a change waits for that, which with no path left waits for
+    /// multipathd, which may wait for the change.
+    fn follow_disks_below(&mut self, now_us: u64) {
         let idle_after_us = self.config.idle_after_us();
         let most_kb = u32::try_from(self.config.limits().max_read_ahead_bytes / 1024).unwrap_or(u32::MAX);
-        for Stacked { device, below } in &mut self.stacked {
-            let disks = self.sessions.iter().flat_map(|session| &session.disks);
-            let disks: Vec<&TunedDisk> = disks.filter(|disk| below.contains(&disk.disk.id)).collect();
-            let none_reads = !disks.iter().any(|disk| disk.reading(now_us, idle_after_us));
-            let read = disks.iter().filter(|disk| none_reads || disk.reading(now_us, idle_after_us));
-            let sum_kb = read.filter_map(|disk| disk.tuned_read_ahead_kb()).fold(0, u32::saturating_add);
-            let read_ahead_kb = Some(sum_kb.min(most_kb).max(device.original.read_ahead_kb));
-            let wanted = Knobs { read_ahead_kb, ..Knobs::default() };
-            device.apply(&*self.host, &mut self.store, &wanted, "the disks below", &mut self.log);
+        for Stacked { device, below, makes_requests } in &mut self.stacked {
+            let disks = self.sessions.iter().flat_map(|session| session.disks.iter().map(move |disk| (session, disk)));
+            let disks: Vec<_> = disks.filter(|(_, disk)| below.contains(&disk.disk.id)).collect();
+            let none_reads = !disks.iter().any(|(_, disk)| disk.reading(now_us, idle_after_us));
+            let read = disks.iter().filter(|(_, disk)| none_reads || disk.reading(now_us, idle_after_us));
+            let sum_kb = read.filter_map(|(_, disk)| disk.tuned_read_ahead_kb()).fold(0, u32::saturating_add);
+            let own = &device.original;
+            let request_kb = disks.iter().filter_map(|(session, _)| session.request_kb(own.max_sectors_kb)).max();
+            let most_request_kb = disks.iter().map(|(_, disk)| disk.in_force.max_sectors_kb).min();
+            let may = *makes_requests && self.host.idle(&device.disk);
+            let wanted = Knobs {
+                max_sectors_kb: request_kb.min(most_request_kb).filter(|_| may),
+                read_ahead_kb: Some(sum_kb.min(most_kb).max(own.read_ahead_kb)),
+                queue_depth: None,
+            };
+            let job = device.apply(&*self.host, &mut self.store, &wanted, "the disks below", &mut self.log);
+            if let Some(job) = job {
+                self.crew.submit(STACKED, job);
+            }
+        }
+        for disk in self.sessions.iter_mut().flat_map(|session| &mut session.disks) {
+            let above = self.stacked.iter().filter(|above| above.makes_requests && above.below.contains(&disk.disk.id));
+            disk.above_kb = above.map(|above| above.device.in_force.max_sectors_kb).min();
         }
     }
 
@@ -200,9 +217,20 @@ impl Tuner {
             self.crew.dismiss(FILES);
             return;
         }
-        if let Some(session) = self.sessions.iter_mut().find(|session| session.info.sid == sid) {
+        if sid == STACKED {
+            self.stacked_done(now_us, done);
+        } else if let Some(session) = self.sessions.iter_mut().find(|session| session.info.sid == sid) {
             session.done(&mut world!(self), now_us, done);
         }
+    }
+
+    fn stacked_done(&mut self, now_us: u64, done: Done) {
+        let Done::SetMaxSectors { id, kb, read_back } = done else { return };
+        if let Some(above) = self.stacked.iter_mut().find(|above| above.device.disk.id == id) {
+            above.device.frozen(&mut self.store, kb, read_back);
+        }
+        self.crew.dismiss(STACKED);
+        self.follow_disks_below(now_us);
     }
 
     /// The SCSI hosts whose first reads and writes the kernel is to tell of; none while any session is beyond those, since
@@ -267,6 +295,7 @@ impl Tuner {
             let below: Vec<DiskId> = disks.filter(|disk| found.is_above(disk)).map(|disk| disk.id.clone()).collect();
             let known = before.iter().position(|stacked| stacked.device.disk == found.disk);
             let known = known.map(|known| before.swap_remove(known).device);
+            let makes_requests = found.makes_requests;
             if below.is_empty() {
                 if let Some(mut device) = known {
                     device.put_back(&*self.host, &mut self.store);
@@ -285,10 +314,10 @@ impl Tuner {
                 }
                 None => TunedDisk::new(&*self.host, &self.store, found.disk),
             };
-            self.stacked.extend(device.map(|device| Stacked { device, below }));
+            self.stacked.extend(device.map(|device| Stacked { device, below, makes_requests }));
         }
         forget(&mut self.store, before.iter().map(|stacked| &stacked.device));
-        self.follow_read_ahead(now_us);
+        self.follow_disks_below(now_us);
     }
 
     fn add(&mut self, info: Session) {

@@ -28,7 +28,6 @@ pub struct State {
     pub available_bytes: u64,
     /// Whether the kernel has debugfs.
     pub debugfs: bool,
-    pub stacked: bool,
     pub stacked_devices: Vec<StackedDevice>,
     /// A setting that cannot be written.
     pub unwritable: Option<Knob>,
@@ -65,7 +64,6 @@ impl Sim {
             looks: 0,
             available_bytes: 1 << 30,
             debugfs: true,
-            stacked: false,
             stacked_devices: Vec::new(),
             unwritable: None,
             max_sectors_kb: u32::MAX,
@@ -171,8 +169,8 @@ impl Host for Sim {
         Ok(())
     }
 
-    fn stacked(&self, _: &Disk) -> bool {
-        self.state().stacked
+    fn stacked(&self, disk: &Disk) -> bool {
+        self.stacked_devices().iter().any(|stacked| stacked.makes_requests && stacked.is_above(disk))
     }
 
     fn stacked_devices(&self) -> Vec<StackedDevice> {

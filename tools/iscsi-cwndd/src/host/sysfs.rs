@@ -112,8 +112,7 @@ impl Host for Sysfs {
     }
 
     fn stacked(&self, disk: &Disk) -> bool {
-        // A device that makes requests has queues of its own; LVM and the like pass bios on, which are split again.
-        entries(&block_dir(disk).join("holders")).any(|holder| holder.join("mq").exists())
+        entries(&block_dir(disk).join("holders")).any(|holder| makes_requests(&holder))
     }
 
     fn stacked_devices(&self) -> Vec<StackedDevice> {
@@ -187,7 +186,12 @@ fn stacked_device(dir: &Path) -> Option<StackedDevice> {
         max_request_bytes: 0,
         max_depth: 0,
     };
-    Some(StackedDevice { disk, below })
+    Some(StackedDevice { makes_requests: makes_requests(&disk.id.device), disk, below })
+}
+
+/// Who makes requests has queues for them.
+fn makes_requests(dir: &Path) -> bool {
+    dir.join("mq").exists()
 }
 
 fn block_dir(disk: &Disk) -> PathBuf {
@@ -276,6 +280,9 @@ mod tests {
             put(device.join("bdi/read_ahead_kb"), "128\n");
             put(device.join("queue/max_sectors_kb"), "1280\n");
             fs::create_dir_all(device.join("slaves")).unwrap();
+            if n == 1 {
+                put(device.join("mq/0/cpu_list"), "0\n");
+            }
             std::os::unix::fs::symlink(below, device.join("slaves").join(below.file_name().unwrap())).unwrap();
         }
         let sysfs = Sysfs::new(root.to_str().unwrap(), Duration::ZERO);
@@ -284,6 +291,8 @@ mod tests {
         found.sort_by_key(|stacked| stacked.disk.name.clone());
         let above: Vec<_> = found.iter().map(|stacked| (&*stacked.disk.name, stacked.is_above(&disk))).collect();
         assert_eq!(above, [("dm-0", true), ("dm-1", true), ("dm-2", true), ("dm-3", false)]);
+        let make: Vec<_> = found.iter().map(|stacked| stacked.makes_requests).collect();
+        assert_eq!(make, [false, true, false, false]);
         let knobs = Knob::ALL.map(|knob| sysfs.get(&found[0].disk, knob).unwrap());
         assert_eq!((knobs, &*found[0].disk.id.wwid), ([1280, 128, 0], "LVM-1"));
     }
