@@ -78,6 +78,8 @@ const QUESTION_SHARE: u64 = 20;
 const LOSSY_PAGE_TRIPS: u64 = 4;
 /// Round-trip time before any is known.
 const ASSUMED_RTT_US: u64 = 20_000;
+/// Of TCP's clock (`TCP_TS_HZ`).
+const TIMESTAMP_US: u32 = 1000;
 /// No longer round trip is believed.
 const MAX_RTT_US: u64 = 10_000_000;
 
@@ -297,7 +299,8 @@ impl Notify {
         self.limits.max_window_bytes.min(self.max_commands() * self.request())
     }
 
-    fn note(&mut self, path: PathState) {
+    fn note(&mut self, mut path: PathState) {
+        path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path);
         let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
         self.read.congested |= entries(&path) != entries(&self.path);
         self.floor_us = self.floor_us.min(path.srtt_us.into());
@@ -531,6 +534,13 @@ impl Notify {
     }
 }
 
+/// The least round trip of a page after one of `before_us`, 0 if there was none. Of what was sent again the target's TCP knows
+/// it by timestamps alone, in whole milliseconds rounded down (`tcp_rtt_tsopt_us()`): near by most of it may be lost.
+fn least_rtt_us(before_us: u32, path: &PathState) -> u32 {
+    let rounded = path.min_rtt_us % TIMESTAMP_US == 0 && before_us.saturating_sub(path.min_rtt_us) < TIMESTAMP_US;
+    if rounded { path.min_rtt_us.max(before_us.min(path.srtt_us)) } else { path.min_rtt_us }
+}
+
 impl Strategy for Notify {
     fn rest(&mut self, input: &Input<'_>) -> Output {
         if let Some(path) = input.path {
@@ -594,6 +604,17 @@ impl Strategy for Notify {
 mod tests {
     use super::*;
     use crate::DiskState;
+
+    #[test]
+    fn whole_milliseconds_are_a_round_trip_rounded_down() {
+        let least = |before_us, min_rtt_us, srtt_us| {
+            least_rtt_us(before_us, &PathState { min_rtt_us, srtt_us, ..PathState::default() })
+        };
+        assert_eq!((least(1_640, 1_000, 1_900), least(1_640, 1_000, 1_500)), (1_640, 1_500));
+        assert_eq!((least(42_100, 42_000, 60_000), least(42_100, 41_000, 60_000)), (42_100, 41_000));
+        assert_eq!((least(1_640, 1_500, 1_900), least(0, 1_000, 1_900)), (1_500, 1_000));
+        assert_eq!(least(1_500, 2_000, 2_500), 2_000, "a longer path");
+    }
 
     #[test]
     fn the_first_requests_are_as_small_as_their_number_allows() {
