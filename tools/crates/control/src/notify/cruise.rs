@@ -275,7 +275,7 @@ impl Notify {
         let drained = per_second(self.path_bytes().saturating_sub(self.request()), self.path.srtt_us.into());
         let rate = if held_back { rate.max(drained.min(self.capacity)) } else { rate };
         // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
-        let capacity = input.share.unwrap_or(rate);
+        let capacity = input.share.map_or(rate, |share| if held_back { share.max(rate) } else { share });
         let before = self.before(rate.min(capacity));
         // Late is what W is made for beyond the path and the queue.
         let loop_us = self.window_bytes.saturating_sub(self.request()) * 1_000_000 / rate.max(1);
