@@ -273,9 +273,10 @@ impl Notify {
     fn shorten(&mut self, input: &Input<'_>, rate: u64, queue_us: u64) {
         let held_back = self.read.hole_us.is_some_and(|hole_us| input.now_us - hole_us <= self.rate_span_us());
         let drained = per_second(self.path_bytes().saturating_sub(self.request()), self.path.srtt_us.into());
-        let rate = if held_back { rate.max(drained.min(self.capacity)) } else { rate };
+        let missing = if held_back { drained.min(self.capacity).saturating_sub(rate) } else { 0 };
         // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
-        let capacity = input.share.map_or(rate, |share| if held_back { share.max(rate) } else { share });
+        let capacity = input.share.unwrap_or(rate).saturating_add(missing);
+        let rate = rate + missing;
         let before = self.before(rate.min(capacity));
         // Late is what W is made for beyond the path and the queue.
         let loop_us = self.window_bytes.saturating_sub(self.request()) * 1_000_000 / rate.max(1);
