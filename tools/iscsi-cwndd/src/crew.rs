@@ -14,7 +14,7 @@ use nix::sys::eventfd::EventFd;
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once, PoisonError, RwLock};
 use std::thread;
 
 /// Sysfs paths, one page and a sense buffer; all of it locked in memory.
@@ -71,7 +71,7 @@ pub struct Threads {
     jobs: HashMap<u32, Sender<Job>>,
     done: Sender<(u32, Done)>,
     wake: Arc<EventFd>,
-    stopped: Arc<Mutex<bool>>,
+    stopped: Arc<RwLock<bool>>,
 }
 
 impl Threads {
@@ -93,7 +93,7 @@ impl Threads {
                 let result = match job {
                     Job::SetMaxSectors { .. } | Job::RenewReadAhead(_) => {
                         // Held while writing, so that stop() waits for a write that has begun.
-                        let stopped = stopped.lock().unwrap_or_else(PoisonError::into_inner);
+                        let stopped = stopped.read().unwrap_or_else(PoisonError::into_inner);
                         if *stopped { job.failed(io::ErrorKind::Interrupted.into()) } else { job.run(&*host) }
                     }
                     Job::Ask(_) => job.run(&*host),
@@ -144,7 +144,7 @@ impl Crew for Threads {
     }
 
     fn stop(&mut self) {
-        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.stopped.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
 
@@ -154,10 +154,11 @@ mod tests {
     use crate::host::sim::disk;
     use crate::host::{Ends, Reads, Session, StackedDevice, Statistics, Trace};
     use cwnd_control::Received;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     use std::time::Duration;
 
-    /// The disk "stuck" does not answer until the test lets it.
+    /// The disk "stuck" does not answer, and "full" takes no setting, until the test lets it.
     #[derive(Default)]
     struct Stuck {
         release: Mutex<()>,
@@ -177,12 +178,15 @@ mod tests {
             Ok(7)
         }
 
-        fn set(&self, _: &Disk, _: Knob, _: u32) -> io::Result<()> {
+        fn set(&self, disk: &Disk, _: Knob, _: u32) -> io::Result<()> {
+            if disk.name == "full" {
+                drop(self.release.lock());
+            }
             self.sets.fetch_add(1, SeqCst);
             Ok(())
         }
 
-        fn stacked(&self, _: &Disk) -> bool {
+        fn takes(&self, _: &Disk, _: u32) -> bool {
             unreachable!()
         }
 
@@ -237,6 +241,19 @@ mod tests {
         assert!(matches!(results.recv_timeout(PATIENCE), Ok((1, Done::Asked(Ok(_))))));
         assert!(matches!(results.recv_timeout(PATIENCE), Ok((1, Done::SetMaxSectors { read_back: Err(_), .. }))));
         assert_eq!(host.sets.load(SeqCst), 1);
+    }
+
+    #[test]
+    fn a_write_that_waits_holds_up_no_other_session() {
+        let host = Arc::new(Stuck::default());
+        let (mut crew, results) = Threads::new(host.clone(), Arc::new(EventFd::new().unwrap()));
+        let full = host.release.lock().unwrap();
+        crew.submit(1, Job::SetMaxSectors { disk: disk(1, "full", 0), kb: 7 });
+        thread::sleep(Duration::from_millis(20));
+        crew.submit(2, Job::SetMaxSectors { disk: disk(2, "sda", 0), kb: 7 });
+        assert!(matches!(results.recv_timeout(PATIENCE), Ok((2, Done::SetMaxSectors { .. }))));
+        drop(full);
+        assert!(matches!(results.recv_timeout(PATIENCE), Ok((1, Done::SetMaxSectors { .. }))));
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub struct TunedDisk {
     asked: Knobs<Option<u32>>,
     /// What is being written to `max_sectors_kb`: it waits for what is in flight.
     pub freezing: Option<u32>,
-    /// The request size of the device above that makes its requests; this one's own must not become smaller.
+    /// The request size of the device above that makes its requests; this one has its own.
     pub above_kb: Option<u32>,
     /// Files that are open may have another read-ahead than the disk has now.
     pub stale_files: bool,
@@ -219,7 +219,10 @@ impl TunedDisk {
     ) -> Option<Job> {
         let mut changes: Vec<(Knob, u32)> = Vec::new();
         for knob in Knob::ALL {
-            let Some(wanted) = *wanted.get(knob) else { continue };
+            let Some(mut wanted) = *wanted.get(knob) else { continue };
+            if knob == Knob::MaxSectorsKb && self.above_kb.is_some() {
+                wanted = self.original.max_sectors_kb;
+            }
             if knob != Knob::QueueDepth
                 && (self.freezing.is_some() || matches!(changes[..], [(Knob::MaxSectorsKb, _), ..]))
             {
@@ -230,14 +233,8 @@ impl TunedDisk {
             if done || self.left_alone.get(knob).is_some() {
                 continue;
             }
-            if knob == Knob::MaxSectorsKb && wanted < in_force {
-                if self.above_kb.is_none() && host.stacked(&self.disk) {
-                    self.above_kb = Some(in_force);
-                }
-                // Larger requests from above would be refused, and the path with them.
-                if self.above_kb.is_some() {
-                    continue;
-                }
+            if knob == Knob::MaxSectorsKb && !host.takes(&self.disk, wanted) {
+                continue;
             }
             match host.get(&self.disk, knob) {
                 Ok(found) if found == in_force => changes.push((knob, wanted)),

@@ -180,16 +180,13 @@ pub trait Host: Send + Sync {
     /// All iSCSI sessions, by number, each with its disks by LUN.
     fn sessions(&self) -> Vec<Session>;
     fn reads(&self, disk: &Disk, statistics: &mut Statistics) -> io::Result<Reads>;
-    /// Nothing is in flight.
-    fn idle(&self, disk: &Disk) -> bool {
-        let reads = self.reads(disk, &mut Statistics::default());
-        reads.is_ok_and(|reads| (reads.in_flight, reads.writes_in_flight) == (0, 0))
-    }
     fn get(&self, disk: &Disk, knob: Knob) -> io::Result<u32>;
     /// For [`Knob::MaxSectorsKb`] this blocks until all that is in flight has come back.
     fn set(&self, disk: &Disk, knob: Knob, value: u32) -> io::Result<()>;
-    /// A device stacked on the disk makes its requests ([`StackedDevice::makes_requests`]).
-    fn stacked(&self, disk: &Disk) -> bool;
+    /// A disk or device may be given this request size now. What is larger than a disk takes is refused, and the path with
+    /// it: so no disk may take less than a device above makes ([`StackedDevice::makes_requests`]). And such a device is not
+    /// to be waited for: nothing of it may be in flight, and there must be a path.
+    fn takes(&self, disk: &Disk, request_kb: u32) -> bool;
     /// All devices that are stacked on others (LVM, dm-multipath, MD).
     fn stacked_devices(&self) -> Vec<StackedDevice>;
     /// Has a greater depth used at once. By itself the kernel looks for room in the queue when a request completes, and

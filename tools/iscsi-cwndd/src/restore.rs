@@ -69,9 +69,11 @@ pub fn restore(host: &dyn Host, store: &mut Store, disk: &Disk, restored: &mut R
             log::info!("{name}: {knob_name} {found} is someone else's, left alone");
             continue;
         }
-        if knob == Knob::MaxSectorsKb && disk.is_stacked() && !host.idle(disk) {
-            // It would wait for what is in flight: without a path, for good.
-            log::warn!("{name}: {knob_name} stays {found} while it is in use; then `iscsi-cwndd restore` puts it back");
+        if knob == Knob::MaxSectorsKb && !host.takes(disk, original) {
+            log::warn!(
+                "{name}: {knob_name} stays {found} for the multipath device's sake; once that is not in use, `iscsi-cwndd \
+                 restore` puts it back"
+            );
             failed = true;
             continue;
         }

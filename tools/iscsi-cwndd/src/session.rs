@@ -204,7 +204,7 @@ impl TunedSession {
             return Some(own_kb);
         }
         let request_bytes = self.output.as_ref()?.request_bytes;
-        (request_bytes > 0).then(|| whole_blocks_kb(request_bytes))
+        (request_bytes > 0 && self.info.logged_in && self.feedback.suffices()).then(|| whole_blocks_kb(request_bytes))
     }
 
     /// Does what is due and returns when something is due next.

@@ -173,9 +173,9 @@ impl Tuner {
     }
 
     /// A device above has the read-ahead of all the disks below it that are read, or of all while none is; it may have had
-    /// more for others. If it makes their requests, they are of the largest size wanted, as a smaller one costs the path that
-    /// wants more. It is changed while nothing is in flight: a change waits for that, which with no path left waits for
-    /// multipathd, which may wait for the change.
+    /// more for others. If it makes their requests, they are of the largest size wanted that all of them take, as a smaller one
+    /// costs the path that wants more. A change would wait for what is in flight, which with no path left waits for multipathd,
+    /// which may wait for the change: [`Host::takes`].
     fn follow_disks_below(&mut self, now_us: u64) {
         let idle_after_us = self.config.idle_after_us();
         let most_kb = u32::try_from(self.config.limits().max_read_ahead_bytes / 1024).unwrap_or(u32::MAX);
@@ -187,10 +187,9 @@ impl Tuner {
             let sum_kb = read.filter_map(|(_, disk)| disk.tuned_read_ahead_kb()).fold(0, u32::saturating_add);
             let own = &device.original;
             let request_kb = disks.iter().filter_map(|(session, _)| session.request_kb(own.max_sectors_kb)).max();
-            let most_request_kb = disks.iter().map(|(_, disk)| disk.in_force.max_sectors_kb).min();
-            let may = *makes_requests && self.host.idle(&device.disk);
+            let most_request_kb = disks.iter().map(|(_, disk)| disk.original.max_sectors_kb).min();
             let wanted = Knobs {
-                max_sectors_kb: request_kb.min(most_request_kb).filter(|_| may),
+                max_sectors_kb: request_kb.min(most_request_kb).filter(|_| *makes_requests),
                 read_ahead_kb: Some(sum_kb.min(most_kb).max(own.read_ahead_kb)),
                 queue_depth: None,
             };
@@ -296,7 +295,7 @@ impl Tuner {
             let known = before.iter().position(|stacked| stacked.device.disk == found.disk);
             let known = known.map(|known| before.swap_remove(known).device);
             let makes_requests = found.makes_requests;
-            if below.is_empty() {
+            if below.is_empty() && known.as_ref().is_none_or(|device| device.freezing.is_none()) {
                 if let Some(mut device) = known {
                     device.put_back(&*self.host, &mut self.store);
                 }
@@ -304,8 +303,12 @@ impl Tuner {
             }
             // A table that is loaded anew, as when a path fails, resets it.
             let reset = |device: &TunedDisk| {
-                let now = self.host.get(&found.disk, Knob::ReadAheadKb);
-                now.is_ok_and(|kb| kb == device.original.read_ahead_kb)
+                let now = |knob| self.host.get(&found.disk, knob).ok();
+                let back = |&knob: &Knob| {
+                    device.in_force.get(knob) != device.original.get(knob)
+                        && now(knob) == Some(*device.original.get(knob))
+                };
+                device.freezing.is_none() && Knob::ALL.iter().any(back)
             };
             let device = match known.filter(|device| !reset(device)) {
                 Some(mut device) => {

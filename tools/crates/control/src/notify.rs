@@ -440,7 +440,8 @@ impl Notify {
         };
         let least_us = if self.read.changed { CHANGE_US } else { FIRST_CHANGE_US };
         let settled_us = if self.phase == Phase::Start { 2 * self.rtt_us() } else { least_us.max(10 * self.rtt_us()) };
-        if !input.changing() && request != self.request_bytes && now_us - self.request_changed_us > settled_us {
+        let new = ![self.request_bytes, self.wanted_request_bytes].contains(&request);
+        if !input.changing() && new && now_us - self.request_changed_us > settled_us {
             self.wanted_request_bytes = request;
             (self.request_changed_us, self.read.changed) = (now_us, true);
             self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, self.capacity / 1000);

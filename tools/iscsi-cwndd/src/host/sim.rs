@@ -169,8 +169,20 @@ impl Host for Sim {
         Ok(())
     }
 
-    fn stacked(&self, disk: &Disk) -> bool {
-        self.stacked_devices().iter().any(|stacked| stacked.makes_requests && stacked.is_above(disk))
+    fn takes(&self, disk: &Disk, request_kb: u32) -> bool {
+        let state = self.state();
+        let kb = |disk: &Disk| state.knobs.get(&disk.name).unwrap().max_sectors_kb;
+        let disks = state.session.iter().flat_map(|session| &session.disks);
+        let mut above = state.stacked_devices.iter().filter(|stacked| stacked.makes_requests);
+        match above.clone().find(|stacked| stacked.disk.id == disk.id) {
+            Some(stacked) => {
+                let mut below = disks.filter(|disk| stacked.is_above(disk)).peekable();
+                let reads = state.reads.get(&disk.name).unwrap();
+                let path = state.session.as_ref().is_some_and(|session| session.logged_in) && below.peek().is_some();
+                path && reads.in_flight == 0 && below.all(|disk| kb(disk) >= request_kb)
+            }
+            None => above.all(|stacked| !stacked.is_above(disk) || kb(&stacked.disk) <= request_kb),
+        }
     }
 
     fn stacked_devices(&self) -> Vec<StackedDevice> {

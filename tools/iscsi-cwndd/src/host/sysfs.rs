@@ -111,8 +111,19 @@ impl Host for Sysfs {
         fs::write(knob_path(disk, knob), value.to_string())
     }
 
-    fn stacked(&self, disk: &Disk) -> bool {
-        entries(&block_dir(disk).join("holders")).any(|holder| makes_requests(&holder))
+    fn takes(&self, disk: &Disk, request_kb: u32) -> bool {
+        let dir = block_dir(disk);
+        let kb = |dir: &Path| number::<u32>(&dir.join("queue/max_sectors_kb"));
+        if !disk.is_stacked() {
+            let mut above = entries(&dir.join("holders")).filter(|holder| makes_requests(holder));
+            return above.all(|holder| kb(&holder).is_ok_and(|kb| kb <= request_kb));
+        }
+        // Not `inflight`: it leaves out what dm has taken back from a path that failed.
+        let stat = File::open(dir.join("stat")).and_then(|file| leading_numbers(&file));
+        let idle = stat.is_ok_and(|[_, _, _, _, _, _, _, _, in_flight]| in_flight == 0);
+        let running = |path: &PathBuf| read(&path.join("device/state")).is_ok_and(|state| state == "running");
+        let paths = entries(&dir.join("slaves")).collect::<Vec<_>>();
+        idle && paths.iter().any(running) && paths.iter().all(|path| kb(path).is_ok_and(|kb| kb >= request_kb))
     }
 
     fn stacked_devices(&self) -> Vec<StackedDevice> {
@@ -257,6 +268,43 @@ mod tests {
         assert_eq!((disk.block_bytes, disk.max_depth, disk.scsi_device()), (4096, 512, Some("2:0:0:1")));
         put(queue.join("nr_requests"), "256\n");
         assert_eq!(sysfs.disk(&scsi_device, "iqn").unwrap().max_depth, 256);
+    }
+
+    #[test]
+    fn no_disk_is_to_take_less_than_dm_multipath_makes_and_that_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let device = |name: &str, path: &str, max_depth| Disk {
+            id: DiskId { device: root.join(path), target_iqn: String::new(), lun: 0, wwid: String::new() },
+            name: name.into(),
+            number: String::new(),
+            block_bytes: 0,
+            max_request_bytes: 0,
+            max_depth,
+        };
+        let (sda, dm) = (device("sda", "2:0:0:1", 128), device("dm-0", "dm-0", 0));
+        let other = root.join("sdz");
+        for (dir, kb) in [(block_dir(&sda), 256), (other.clone(), 128), (block_dir(&dm), 64)] {
+            put(dir.join("queue/max_sectors_kb"), &format!("{kb}\n"));
+        }
+        for (dir, link, to) in [(&sda, "holders", &dm), (&dm, "slaves", &sda)] {
+            fs::create_dir_all(block_dir(dir).join(link)).unwrap();
+            std::os::unix::fs::symlink(block_dir(to), block_dir(dir).join(link).join(&to.name)).unwrap();
+        }
+        std::os::unix::fs::symlink(&other, block_dir(&dm).join("slaves/sdz")).unwrap();
+        put(block_dir(&dm).join("mq/0/cpu_list"), "0\n");
+        let stat = |in_flight: u32| put(block_dir(&dm).join("stat"), &format!("1 0 8 0 0 0 0 0 {in_flight} 0 0\n"));
+        let state = |state: &str| put(block_dir(&sda).join("device/state"), state);
+        let sysfs = Sysfs::new(root.to_str().unwrap(), Duration::ZERO);
+        assert_eq!([32, 64].map(|kb| sysfs.takes(&sda, kb)), [false, true]);
+        stat(0);
+        state("running\n");
+        assert_eq!([32, 128, 256].map(|kb| sysfs.takes(&dm, kb)), [true, true, false]);
+        stat(1);
+        assert!(!sysfs.takes(&dm, 32));
+        stat(0);
+        state("transport-offline\n");
+        assert!(!sysfs.takes(&dm, 32));
     }
 
     #[test]

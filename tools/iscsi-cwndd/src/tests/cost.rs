@@ -190,8 +190,8 @@ impl Host for Tree {
         self.sysfs.received(ends).map(|received| Received { bytes, ..received })
     }
 
-    fn stacked(&self, disk: &Disk) -> bool {
-        self.sysfs.stacked(disk)
+    fn takes(&self, disk: &Disk, request_kb: u32) -> bool {
+        self.sysfs.takes(disk, request_kb)
     }
 
     fn stacked_devices(&self) -> Vec<StackedDevice> {
