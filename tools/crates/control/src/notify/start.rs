@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Start**: the path's rate C, from the trains in which packets arrive.
 
-use super::cruise::much_slower;
+use super::cruise::{much_slower, slower};
 use super::fill::BUNCHES;
 use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS};
 use crate::Input;
@@ -87,7 +87,21 @@ impl Notify {
         } else if full_trips >= SETTLE_TRIPS && rate.is_some_and(|rate| !much_slower(rate, self.capacity))
             || full_trips >= PATIENCE_TRIPS
         {
+            if let Some(rate) =
+                rate.filter(|_| self.queue_us() > self.request_us() && self.read.late_us < self.rtt_us() / 16)
+            {
+                self.correct(rate);
+            }
             self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
+        }
+    }
+
+    /// A link that is busy all the time brings what it carries, give or take a packet and what a round trip leaves open; trains
+    /// may err by more. Where they show nothing, all comes in slots, and no round trip is like the other.
+    fn correct(&mut self, rate: u64) {
+        let most = rate.saturating_add(rate / 64).saturating_add(per_second(self.path.mss_bytes.into(), self.rtt_us()));
+        if !much_slower(self.train, self.capacity) && !much_slower(most, self.capacity) && slower(most, self.capacity) {
+            self.capacity = most;
         }
     }
 
@@ -252,6 +266,21 @@ mod tests {
             law.find(us + 1);
         }
         assert!((1_200_000..1_300_000).contains(&law.capacity), "{}", law.capacity);
+    }
+
+    #[test]
+    fn what_trains_err_by_is_corrected_by_what_arrives() {
+        for (train, rate, capacity) in [
+            (10_500_000, 10_000_000, 10_156_250), // 1/64 more
+            (10_500_000, 10_300_000, 10_500_000), // within that
+            (10_500_000, 8_000_000, 10_500_000),  // no error of trains
+            (5_000_000, 10_000_000, 10_500_000),  // there were none
+        ] {
+            let mut law = Notify::new(Limits::default());
+            (law.capacity, law.train) = (10_500_000, train);
+            law.correct(rate);
+            assert_eq!(law.capacity, capacity, "{train} {rate}");
+        }
     }
 
     #[test]
