@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! **Cruise**: each move of W is judged by what it was made for.
+
+use super::{CRUISE_PAGE_US, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, THRESHOLD_TRIPS};
+use crate::Input;
+use crate::rate::{carried, per_second};
+
+/// The longest time without what has failed before.
+const MAX_PATIENCE_US: u64 = 10_000_000;
+/// To lose, to tell of it by duplicate acknowledgements, and to ask; which is not done all the time.
+const BLAME_TRIPS: u64 = 3;
+/// Other flows that fill the queue lose something at least so often, and so does this one.
+const LOST_US: u64 = 5_000_000;
+/// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
+const OWN_LOSSES: usize = 3;
+
+/// What a change of W is to bring.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Aim {
+    /// It should empty this much of the queue, and no less arrives.
+    Shorter { queue_us: u64, emptied_us: u64 },
+    /// More arrives.
+    More,
+}
+
+/// What there was before a change of W, to come back to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before {
+    rate: u64,
+    window_bytes: u64,
+    capacity: u64,
+    late_us: u64,
+}
+
+impl Aim {
+    fn emptied_us(&self) -> u64 {
+        match *self {
+            Self::Shorter { emptied_us, .. } => emptied_us.min(MAX_RTT_US),
+            Self::More => 0,
+        }
+    }
+}
+
+/// What failed is tried again later and later.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Patience {
+    pub(super) until_us: u64,
+    wait_us: u64,
+}
+
+impl Patience {
+    pub(super) fn at_least(&mut self, until_us: u64) {
+        self.until_us = self.until_us.max(until_us);
+    }
+
+    /// Soon after the last time it is for twice as long, up to [`MAX_PATIENCE_US`].
+    pub(super) fn lose(&mut self, now_us: u64, rtt_us: u64) {
+        let least_us = THRESHOLD_TRIPS * rtt_us;
+        let soon = now_us < self.until_us.saturating_add(self.wait_us);
+        self.wait_us = if soon { 2 * self.wait_us } else { 0 }.clamp(least_us, MAX_PATIENCE_US.max(least_us));
+        self.until_us = now_us + self.wait_us;
+    }
+}
+
+/// Trials of a greater W.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// None before that: one has brought nothing, or there was a loss.
+    patience: Patience,
+    /// Since when less arrives than there could.
+    short_us: Option<u64>,
+    /// That have brought more, one after another.
+    pub(super) gained: u32,
+    /// Until then a loss may be of one that was taken back.
+    blamed_until_us: u64,
+}
+
+impl Steps {
+    /// Bytes, twice as much after each that has gained.
+    fn doubled(&self, bytes: u64) -> u64 {
+        bytes << self.gained.min(3)
+    }
+}
+
+/// By more than a measurement's error.
+pub(super) fn slower(rate: u64, capacity: u64) -> bool {
+    rate < capacity / 64 * 63
+}
+
+/// By more than requests that bunch explain.
+pub(super) fn much_slower(rate: u64, capacity: u64) -> bool {
+    rate < capacity / 8 * 7
+}
+
+impl Notify {
+    pub(super) fn cruise(&mut self, input: &Input<'_>) {
+        let before = self.window_bytes;
+        // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
+        // is; of a cut once what it took away has left the queue.
+        let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
+        if input.path.is_some() && self.path.asked_us.saturating_sub(self.window_changed_us) > answer_us {
+            self.adjust(input);
+        }
+        if self.window_bytes != before {
+            self.window_changed_us = input.now_us;
+        }
+    }
+
+    fn adjust(&mut self, input: &Input<'_>) {
+        // A burst of requests makes a queue for a moment, or hides one; only what two pages show is standing.
+        let queue_us = self.queue_us();
+        let before_us = std::mem::replace(&mut self.last_queue_us, queue_us);
+        let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
+        let rate = self.rate();
+        self.read.reached = self.read.reached.max(rate.unwrap_or(0).min(self.capacity));
+
+        if let Some((aim, before)) = self.trial.take() {
+            if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
+                return;
+            }
+        }
+        let goal = self.window_for(self.capacity);
+        let congested = self.congested(input);
+        if input.now_us < self.rivals.until_us && input.share.is_none() {
+            self.compete(input.now_us, goal, rate, longest_us);
+            return;
+        }
+        // A long queue that lost something is no burst.
+        let proven_us = if congested { queue_us } else { standing_us };
+        if self.overflows() {
+            self.read.own_us.clear();
+            self.read.lossy_until_us = self.read.lossy_until_us.min(input.now_us);
+        }
+        if self.lossy(input.now_us) {
+            (self.trial, self.read.lost_much) = (None, true);
+            self.capacity = self.capacity.max(rate.unwrap_or(0));
+            self.window_bytes = self.lossy_bytes();
+            self.reason = "the path loses by itself".into();
+            return;
+        }
+        if std::mem::take(&mut self.read.lost_much) {
+            self.window_bytes = goal;
+        }
+        if std::mem::take(&mut self.read.gives) {
+            self.window_bytes = self.window_bytes.max(goal);
+        }
+        if congested && self.give_way(input.now_us, goal, rate, standing_us, proven_us) {
+            return;
+        }
+        let long = proven_us > self.queue_high_us() && (congested || input.now_us >= self.cuts.until_us);
+        if let Some(rate) = rate.filter(|_| long) {
+            self.shorten(input, rate, proven_us);
+        } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked()) {
+            // The others have more than their part, and give way to the queue that this makes.
+            self.capacity = share;
+            self.window_bytes = self.window_for(share);
+            self.reason = format!("an equal share of the path is {} kB/s", share / 1000);
+        } else if input.now_us >= self.quiet.until_us && self.trial.is_none() {
+            if self.idle(longest_us, rate) {
+                if self.window_bytes >= goal {
+                    // The path carries more than C: its trains tell how much.
+                    self.enter(Phase::Start, format!("no queue at {} kB", self.window_bytes / 1000));
+                } else {
+                    self.window_bytes += ((goal - self.window_bytes) / 2).max(self.request());
+                    self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
+                }
+            } else if let Some(rate) = rate.filter(|_| self.asked_in_full()) {
+                self.grow(input.now_us, goal, rate, longest_us);
+            }
+        }
+    }
+
+    /// A loss was told of that may be of W as it is.
+    fn congested(&mut self, input: &Input<'_>) -> bool {
+        let now_us = input.now_us;
+        if !std::mem::take(&mut self.read.congested) {
+            return false;
+        }
+        self.read.lost_us = Some(now_us);
+        self.own_loss(input);
+        let blamed = now_us < self.steps.blamed_until_us;
+        if blamed {
+            self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+        }
+        !blamed
+    }
+
+    /// A loss was told of; without a queue, other sessions or flows it may be the path's own. What one overflow lost may be
+    /// told of in several pages.
+    pub(super) fn own_loss(&mut self, input: &Input<'_>) {
+        let now_us = input.now_us;
+        let again = self.read.own_us.last().is_some_and(|us| now_us - us <= BLAME_TRIPS * self.trip_us());
+        if again || self.overflows() || input.share.is_some() || now_us < self.rivals.until_us {
+            return;
+        }
+        let long_us = THRESHOLD_TRIPS * self.trip_us();
+        self.read.own_us.retain(|&us| now_us - us <= long_us);
+        self.read.own_us.push(now_us);
+        if self.read.own_us.len() >= OWN_LOSSES {
+            self.read.lossy_until_us = now_us + long_us;
+        }
+    }
+
+    /// There is a queue that may have lost something.
+    fn overflows(&self) -> bool {
+        self.whole_queue_us() > self.rtt_us() / 4
+    }
+
+    /// The path loses by itself: TCP's congestion control decides.
+    pub(super) fn lossy(&self, now_us: u64) -> bool {
+        now_us < self.read.lossy_until_us && now_us >= self.rivals.until_us
+    }
+
+    /// A cwnd more than TCP lets through: until a loss is repaired all that came behind it is held back, and would be asked
+    /// for again too late.
+    fn lossy_bytes(&self) -> u64 {
+        self.tcp_bytes(2).max(self.window_for(self.capacity)).min(self.bound())
+    }
+
+    /// W where TCP's congestion control decides: so many cwnd, and slacks.
+    fn tcp_bytes(&self, times: u64) -> u64 {
+        let bytes = self.path_cwnd_bytes().saturating_add(self.slack_bytes());
+        bytes.saturating_mul(times).saturating_add(self.late_bytes())
+    }
+
+    /// Others fill the queue: TCP's congestion control decides.
+    fn compete(&mut self, now_us: u64, goal: u64, rate: Option<u64>, longest_us: u64) {
+        let most = self.tcp_bytes(1);
+        let alone = self.whole_queue_us() < self.queue_low_us();
+        // Who was there first keeps more for long: half of the path it is, however long the others make the queue.
+        let half = self.capacity.max(self.read.reached) / 2;
+        let half_bytes = carried(half, self.trip_us() + self.read.late_us).saturating_add(self.slack_bytes());
+        self.read.gives = rate.is_some_and(|rate| self.taken(now_us, rate));
+        let goal = if self.read.gives { goal.min(half_bytes) } else { goal };
+        // A queue that stays as it is, whatever W, is the path's length.
+        let longer = self.window_bytes <= goal && goal < most && longest_us < self.queue_low_us();
+        if alone || longer {
+            self.rivals.until_us = now_us;
+        }
+        self.window_bytes = most.min(goal);
+    }
+
+    /// A loss that makes no long queue shorter; true if W or cwnd was the threshold.
+    fn give_way(&mut self, now_us: u64, goal: u64, rate: Option<u64>, standing_us: u64, proven_us: u64) -> bool {
+        self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+        if rate.is_some_and(|rate| self.elsewhere(rate)) {
+            return false;
+        }
+        self.steps.patience.lose(now_us, self.rtt_us());
+        if proven_us > self.queue_high_us() {
+            return false;
+        }
+        if self.window_bytes > goal {
+            self.read.shallow = true;
+            self.quiet.lose(now_us, self.rtt_us());
+            self.reason = format!("loss at {} kB", self.window_bytes / 1000);
+            self.capacity = self.capacity.max(rate.unwrap_or(0));
+            self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
+            return true;
+        }
+        if standing_us > self.queue_low_us() {
+            let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
+            let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
+            self.window_bytes = self.window_bytes.min(most);
+            self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
+            self.reason = format!("loss at {} kB", lost_at / 1000);
+            return true;
+        }
+        false
+    }
+
+    /// The link is busy all the time: what arrives is what it carries, but for what a hole held back.
+    fn shorten(&mut self, input: &Input<'_>, rate: u64, queue_us: u64) {
+        let held_back = self.read.hole_us.is_some_and(|hole_us| input.now_us - hole_us <= self.rate_span_us());
+        let drained = per_second(self.path_bytes().saturating_sub(self.request()), self.path.srtt_us.into());
+        let missing = if held_back { drained.min(self.capacity).saturating_sub(rate) } else { 0 };
+        // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
+        let capacity = input.share.unwrap_or(rate).saturating_add(missing);
+        let rate = rate + missing;
+        let before = self.before(rate.min(capacity));
+        // Late is what W is made for beyond the path and the queue.
+        let loop_us = self.window_bytes.saturating_sub(self.request()) * 1_000_000 / rate.max(1);
+        self.read.late_us = loop_us.saturating_sub(self.rtt_us() + queue_us).min(self.read.late_us);
+        self.capacity = capacity;
+        self.window_bytes = self.window_for(self.capacity);
+        let emptied_us = before.window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / capacity.max(1);
+        let aim = Aim::Shorter { queue_us, emptied_us };
+        self.trial = (emptied_us > 0).then_some((aim, before));
+        self.last_queue_us = 0;
+        self.reason = format!("a queue of {queue_us} us");
+    }
+
+    /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
+    fn grow(&mut self, now_us: u64, goal: u64, rate: u64, queue_us: u64) {
+        let slack = self.slack_bytes();
+        let most =
+            if self.read.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
+        // What a round trip's packets show of C errs by one.
+        let packet = per_second(self.path.mss_bytes.into(), self.rtt_us()).min(self.capacity / 16);
+        let slow = slower(rate.saturating_add(packet), self.capacity);
+        if self.window_bytes < most && slow {
+            // The rate is that of all of W.
+            if now_us - self.unfilled_us > self.rate_span_us() + self.trip_us() {
+                self.window_bytes = (self.window_bytes + self.request()).min(most);
+                self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
+            }
+            return;
+        }
+        let unproven = much_slower(self.train, self.capacity);
+        let far = much_slower(rate, self.capacity);
+        let empty = queue_us < self.queue_low_us() || self.elsewhere(rate);
+        let gaining = self.steps.gained > 0 && queue_us < self.request_us();
+        // The slack should always make some.
+        let none = queue_us < self.request_us() / 4;
+        // C was cut for a loss, and may have been cut too much.
+        let cut = much_slower(self.capacity, self.train) && queue_us < self.request_us() / 2;
+        let long = queue_us > self.queue_high_us();
+        let may = far || !long && (gaining || cut || !self.read.shallow && (slow || unproven || none));
+        if !may || self.window_bytes >= self.bound() {
+            self.steps.short_us = None;
+            return;
+        }
+        // Another flow's start passes; it makes a queue.
+        let short_us = *self.steps.short_us.get_or_insert(now_us);
+        let settled = empty || self.steps.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
+        if settled && now_us >= self.steps.patience.until_us {
+            // Half of what is missing; where there is some queue, as far as steps have gained before.
+            let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
+            let most = if empty { self.window_bytes } else { self.steps.doubled(self.path_bytes() / 8) };
+            let step = (missing / 2).min(most);
+            self.trial = Some((Aim::More, self.before(rate)));
+            // Where C arrives, or something waits, a short queue may be all there is.
+            let eighth = self.path_bytes() / 8;
+            let least = if empty && (slow || unproven) { eighth } else { eighth.min(self.steps.doubled(slack)) };
+            self.window_bytes += step.max(least).max(self.request());
+            self.window_bytes = self.window_bytes.min(self.bound());
+            self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
+        }
+    }
+
+    /// What there is; `rate` arrives.
+    fn before(&self, rate: u64) -> Before {
+        let Self { window_bytes, capacity, .. } = *self;
+        Before { rate, window_bytes, capacity, late_us: self.read.late_us }
+    }
+
+    /// Undoes a change of W that has not brought what it should; one that may yet do so goes on.
+    fn undone(&mut self, aim: Aim, before: Before, now_us: u64, rate: Option<u64>, shared: bool) -> bool {
+        let queue_us = self.queue_us();
+        let settled = now_us - self.window_changed_us > self.rate_span_us() + self.rtt_us() + aim.emptied_us();
+        let rate = rate.unwrap_or(0);
+        let mut capacity = before.capacity;
+        // Half of what W changed by, if all were for nothing.
+        let changed_by = self.window_bytes.abs_diff(before.window_bytes);
+        let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
+        match aim {
+            Aim::Shorter { queue_us: before_us, emptied_us } => {
+                let more = queue_us > self.slack_us() + self.rtt_us() / 64;
+                if more && queue_us + emptied_us.min(before_us) / 2 > before_us {
+                    // It stayed: the path has become longer, or others fill the queue.
+                    self.floor_us = self.path.srtt_us.into();
+                    self.reason = format!("a queue of {queue_us} us that is not ours");
+                    if !shared {
+                        self.rivals.lose(now_us, self.rtt_us());
+                    }
+                } else if !settled || queue_us > self.queue_high_us() {
+                    self.trial = Some((aim, before));
+                    return false;
+                } else if rate < before.rate.saturating_sub(half.max(before.rate / 32)) {
+                    if !shared && self.taken(now_us, before.rate) {
+                        self.rivals.lose(now_us, self.rtt_us());
+                        let (ours, all) = (before.rate / 1000, self.read.reached / 1000);
+                        self.reason = format!("{ours} of {all} kB/s: others take the rest");
+                    } else {
+                        self.cuts.lose(now_us, self.rtt_us());
+                        self.reason = format!("a queue of {before_us} us that {} kB/s need", before.rate / 1000);
+                    }
+                } else {
+                    return false;
+                }
+                self.last_queue_us = 0;
+            }
+            Aim::More => {
+                let lost = self.read.congested && !self.elsewhere(before.rate);
+                if !settled && !lost {
+                    self.trial = Some((aim, before));
+                    return true;
+                }
+                // C may leave room for less than that.
+                let room = before.capacity.saturating_sub(before.rate) / 2;
+                let gain = if slower(before.rate, before.capacity) { half.min(room) } else { half };
+                if rate > before.rate.saturating_add(gain) && !lost {
+                    self.capacity = self.capacity.max(rate);
+                    let loop_us =
+                        self.window_bytes.saturating_sub(self.slack_bytes()) * 1_000_000 / self.capacity.max(1);
+                    self.read.late_us = loop_us.saturating_sub(self.rtt_us());
+                    self.steps.patience = Patience::default();
+                    self.steps.gained += 1;
+                    return false;
+                }
+                // A loss is the step's, also one that is told of a little later; what there was before it the queue held.
+                if std::mem::take(&mut self.read.congested) {
+                    self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+                }
+                self.steps.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
+                self.steps.patience.lose(now_us, self.rtt_us());
+                self.steps.gained = 0;
+                // The trains were a little too fast.
+                capacity = if much_slower(before.rate, capacity) { capacity } else { capacity.min(before.rate) };
+                self.reason = format!("no more than {} kB/s", before.rate / 1000);
+            }
+        }
+        (self.window_bytes, self.capacity, self.read.late_us) = (before.window_bytes, capacity, before.late_us);
+        true
+    }
+
+    /// Less arrives, `rate`, than did in this read, and something was lost lately: other flows that fill the queue have it.
+    fn taken(&self, now_us: u64, rate: u64) -> bool {
+        let lately = self.read.lost_us.is_some_and(|lost_us| now_us - lost_us < LOST_US);
+        lately && much_slower(rate, self.read.reached) && !self.elsewhere(rate)
+    }
+
+    /// Most of W is neither on the path nor waits for it, at that rate: with a late disk, whose answers come in bunches. What
+    /// a bunch makes wait, or loses, says little of W.
+    fn elsewhere(&self, rate: u64) -> bool {
+        let of_path = carried(rate, self.trip_us()).saturating_add(self.path.notsent_bytes.into());
+        2 * of_path < self.window_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, PathState};
+
+    const RTT_US: u64 = 20_000;
+
+    /// In Cruise on a path where TCP, for its losses, lets 12 packets through.
+    fn cruising(queue_us: u32) -> Notify {
+        let mut law = Notify::new(Limits::default());
+        (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, 800_000, 32 << 10);
+        let (min_rtt_us, mss_bytes) = (RTT_US as u32, 1448);
+        law.note(PathState {
+            min_rtt_us,
+            srtt_us: min_rtt_us + queue_us,
+            snd_cwnd_pkts: 12,
+            mss_bytes,
+            ..PathState::default()
+        });
+        law
+    }
+
+    fn at(trip: u64) -> Input<'static> {
+        Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] }
+    }
+
+    #[test]
+    fn questions_have_their_part_of_a_command_where_nobody_else_is() {
+        let mut law = cruising(0);
+        assert_eq!(law.question_bytes(&at(10), 2 * RTT_US), (32 << 10) / 2);
+        assert_eq!(law.question_bytes(&Input { share: Some(400_000), ..at(10) }, 2 * RTT_US), 0);
+        law.rivals.until_us = 20 * RTT_US;
+        assert_eq!(law.question_bytes(&at(10), 2 * RTT_US), 0);
+        law.read.shallow = true;
+        assert_eq!(law.question_bytes(&at(30), 2 * RTT_US), 0);
+    }
+
+    #[test]
+    fn a_queue_that_the_window_is_made_for_is_not_anothers() {
+        for (queue_us, others) in [(2_880, false), (3_500, true)] {
+            let mut law = cruising(queue_us);
+            (law.capacity, law.request_bytes, law.window_bytes) = (11_961_000, 16 << 10, 270_000);
+            let before = Before { rate: 11_900_000, window_bytes: 307_000, capacity: 12_066_000, late_us: 0 };
+            let aim = Aim::Shorter { queue_us: 4_250, emptied_us: 3_080 };
+            law.undone(aim, before, 20 * RTT_US, Some(11_900_000), false);
+            assert_eq!(law.rivals.until_us > 0, others, "{queue_us} us");
+        }
+    }
+
+    #[test]
+    fn a_capacity_that_was_cut_for_a_loss_is_tried_again_where_the_queue_is_short() {
+        for (train, queue_us, tries) in
+            [(4_000_000, 1_000, true), (4_000_000, 10_000, false), (2_000_000, 1_000, false)]
+        {
+            let mut law = cruising(queue_us);
+            (law.capacity, law.train, law.read.shallow) = (2_000_000, train, true);
+            law.window_bytes = law.window_for(law.capacity);
+            law.grow(100 * RTT_US, law.window_bytes, 2_000_000, queue_us.into());
+            law.grow(200 * RTT_US, law.window_bytes, 2_000_000, queue_us.into());
+            assert_eq!(law.trial.is_some(), tries, "{train} {queue_us}");
+        }
+    }
+
+    #[test]
+    fn a_cwnd_that_lost_says_nothing_of_what_is_late() {
+        let mut law = cruising(2_000);
+        law.path.prior_cwnd_pkts = 20;
+        (law.read.late_us, law.window_bytes) = (50_000, 200_000);
+        assert!(law.give_way(10 * RTT_US, 200_000, None, RTT_US, RTT_US));
+        assert_eq!(law.window_bytes, (20 * 1448).max(law.slack_bytes()) + 40_000);
+    }
+
+    #[test]
+    fn three_losses_in_fifty_round_trips_are_the_paths_own() {
+        let mut law = cruising(500);
+        for trip in [10, 20, 100, 110, 112] {
+            law.own_loss(&at(trip));
+            assert!(!law.lossy(trip * RTT_US), "trip {trip}");
+        }
+        law.own_loss(&at(120));
+        assert!(law.lossy(160 * RTT_US) && !law.lossy(180 * RTT_US));
+        // W is to last until a loss is repaired.
+        assert!(law.lossy_bytes() > 2 * 12 * 1448);
+    }
+
+    #[test]
+    fn losses_that_a_queue_explains_are_not() {
+        let mut law = cruising(6_000);
+        for trip in (10..60).step_by(5) {
+            law.own_loss(&at(trip));
+        }
+        assert!(!law.lossy(60 * RTT_US));
+    }
+}
