@@ -14,6 +14,9 @@ const LOST_US: u64 = 5_000_000;
 /// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
 const OWN_LOSSES: usize = 3;
 
+/// Packets of a train that tell C well.
+const TRAIN_PKTS: u64 = 16;
+
 /// What a change of W is to bring.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Aim {
@@ -312,8 +315,9 @@ impl Notify {
         let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
         let none = queue_us < self.request_us() / 4;
-        // C was cut for a loss, and may have been cut too much.
-        let cut = much_slower(self.capacity, self.train) && queue_us < self.request_us() / 2;
+        // C was cut for a loss, and may have been cut too much; a train of few packets tells little of that.
+        let told = carried(self.train, self.rtt_us() / 4) >= TRAIN_PKTS * u64::from(self.path.mss_bytes);
+        let cut = told && much_slower(self.capacity, self.train) && queue_us < self.request_us() / 2;
         let long = queue_us > self.queue_high_us();
         let may = far || !long && (gaining || cut || !self.read.shallow && (slow || unproven || none));
         if !may || self.window_bytes >= self.bound() {
@@ -480,7 +484,7 @@ mod tests {
     #[test]
     fn a_capacity_that_was_cut_for_a_loss_is_tried_again_where_the_queue_is_short() {
         for (train, queue_us, tries) in
-            [(4_000_000, 1_000, true), (4_000_000, 10_000, false), (2_000_000, 1_000, false)]
+            [(8_000_000, 1_000, true), (8_000_000, 10_000, false), (4_000_000, 1_000, false), (2_000_000, 1_000, false)]
         {
             let mut law = cruising(queue_us);
             (law.capacity, law.train, law.read.shallow) = (2_000_000, train, true);
