@@ -373,15 +373,15 @@ impl Notify {
         queue_us < self.queue_low_us() && 2 * waiting < 5 * self.request() && more && self.asked_in_full()
     }
 
-    /// No more than what comes in about a quarter of a second: a reader waits for all of a portion. Where the path loses by
-    /// itself that is what cwnd lets through.
+    /// No more than what comes in about an eighth of a second: a reader waits for all of a portion, and what is ahead when it
+    /// ends is for nothing. Where the path loses by itself that is what cwnd lets through.
     fn least_read_ahead_bytes(&self, now_us: u64) -> u64 {
         let rate = match self.capacity {
             0 => u64::MAX,
             rate if self.lossy(now_us) => rate.min(per_second(self.path_cwnd_bytes(), self.trip_us())),
             rate => rate,
         };
-        MIN_READ_AHEAD_BYTES.min(1 << (rate / 4).max(1).ilog2())
+        MIN_READ_AHEAD_BYTES.min(1 << (rate / 8).max(1).ilog2())
     }
 
     /// Read-ahead follows W, ahead of it while that doubles; not its every breath, since all files that are open have to
