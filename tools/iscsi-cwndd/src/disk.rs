@@ -157,6 +157,15 @@ impl TunedDisk {
             .and(Some(self.in_force.read_ahead_kb))
     }
 
+    /// The request size that it has below a device that makes its requests.
+    pub fn own_request_kb(&self) -> u32 {
+        if self.left_alone.max_sectors_kb.is_some() {
+            self.in_force.max_sectors_kb
+        } else {
+            self.original.max_sectors_kb
+        }
+    }
+
     /// The request size in force, whoever makes the requests.
     pub fn request_kb(&self) -> u32 {
         self.in_force.max_sectors_kb.min(self.above_kb.unwrap_or(u32::MAX))
@@ -221,7 +230,7 @@ impl TunedDisk {
         for knob in Knob::ALL {
             let Some(mut wanted) = *wanted.get(knob) else { continue };
             if knob == Knob::MaxSectorsKb && self.above_kb.is_some() {
-                wanted = self.original.max_sectors_kb;
+                wanted = self.own_request_kb();
             }
             if knob != Knob::QueueDepth
                 && (self.freezing.is_some() || matches!(changes[..], [(Knob::MaxSectorsKb, _), ..]))

@@ -38,11 +38,12 @@ pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error
     // Whatever they are above by now.
     disks.extend(host.stacked_devices().into_iter().map(|stacked| stacked.disk));
     let mut restored = Restored::default();
-    for id in store.disks() {
-        match disks.iter().find(|disk| disk.id == id) {
-            Some(disk) => restore(host, store, disk, &mut restored)?,
-            None => store.forget(&id)?,
-        }
+    for id in store.disks().iter().filter(|&id| !disks.iter().any(|disk| disk.id == *id)) {
+        store.forget(id)?;
+    }
+    // The disks first: a device above may have more again once they take it.
+    for disk in &disks {
+        restore(host, store, disk, &mut restored)?;
     }
     if let Err(error) = host.renew_read_ahead(&restored.stale) {
         log::info!("files that are open keep their read-ahead: {error}");
@@ -71,8 +72,8 @@ pub fn restore(host: &dyn Host, store: &mut Store, disk: &Disk, restored: &mut R
         }
         if knob == Knob::MaxSectorsKb && !host.takes(disk, original) {
             log::warn!(
-                "{name}: {knob_name} stays {found} for the multipath device's sake; once that is not in use, `iscsi-cwndd \
-                 restore` puts it back"
+                "{name}: {knob_name} stays {found}: a multipath device is in use, or makes larger requests; `iscsi-cwndd \
+                 restore` puts it back once it can"
             );
             failed = true;
             continue;

@@ -197,14 +197,25 @@ impl TunedSession {
         self.due_us = 0;
     }
 
+    /// Has its settings made again, also where nothing is read.
+    pub fn settle(&mut self) {
+        if !self.active {
+            (self.output, self.due_us) = (None, 0);
+        }
+    }
+
     /// The request size that the strategy wants of a device above, which has its own while this session is left alone; None
     /// to leave it as it is.
     pub fn request_kb(&self, own_kb: u32) -> Option<u32> {
-        if let Feedback::NotOffered(_) = self.feedback {
-            return Some(own_kb);
+        match self.feedback {
+            _ if !self.info.logged_in => None,
+            Feedback::NotOffered(_) => Some(own_kb),
+            Feedback::Good | Feedback::Unneeded => {
+                let request_bytes = self.output.as_ref()?.request_bytes;
+                (request_bytes > 0).then(|| whole_blocks_kb(request_bytes))
+            }
+            Feedback::Unknown | Feedback::Trouble(_) => None,
         }
-        let request_bytes = self.output.as_ref()?.request_bytes;
-        (request_bytes > 0 && self.info.logged_in && self.feedback.suffices()).then(|| whole_blocks_kb(request_bytes))
     }
 
     /// Does what is due and returns when something is due next.

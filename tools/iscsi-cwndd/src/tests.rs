@@ -193,6 +193,35 @@ fn a_device_that_makes_the_requests_is_given_their_size_and_the_disks_are_not() 
 }
 
 #[test]
+fn no_disk_is_put_back_below_what_a_device_above_makes() {
+    let (mut lab, _) = lab_with_a_device_above();
+    let devices = std::mem::take(&mut lab.sim.state().stacked_devices);
+    lab.sim.state().knobs.get_mut("sda").unwrap().max_sectors_kb = 4;
+    lab.run(2, &["sda"]);
+    let tuned_kb = lab.knobs("sda").max_sectors_kb;
+    assert!(tuned_kb > 4);
+    lab.crash();
+    lab.sim.state().stacked_devices = devices;
+    lab.sim.state().stacked_devices[0].makes_requests = true;
+    lab.sim.state().knobs.get_mut("dm-0").unwrap().max_sectors_kb = tuned_kb;
+    let restored = restore::restore_all(&*lab.sim, &mut lab.store().unwrap()).unwrap();
+    assert_eq!((restored.failed, lab.knobs("sda").max_sectors_kb), (vec!["sda".into()], tuned_kb));
+}
+
+#[test]
+fn a_disk_that_comes_under_a_device_has_its_own_size_before_it_is_read() {
+    let (mut lab, _) = lab_with_a_device_above();
+    let devices = std::mem::take(&mut lab.sim.state().stacked_devices);
+    lab.run(2, &["sda"]);
+    lab.run(10, &[]);
+    assert_ne!(lab.knobs("sda").max_sectors_kb, STOCK.max_sectors_kb);
+    lab.sim.state().stacked_devices = devices;
+    lab.sim.state().stacked_devices[0].makes_requests = true;
+    lab.run(10, &[]);
+    assert_eq!(lab.knobs("sda").max_sectors_kb, STOCK.max_sectors_kb);
+}
+
+#[test]
 fn a_disk_that_is_gone_is_forgotten() {
     let mut lab = Lab::new();
     lab.run(2, &["sda"]);

@@ -187,9 +187,10 @@ impl Tuner {
             let sum_kb = read.filter_map(|(_, disk)| disk.tuned_read_ahead_kb()).fold(0, u32::saturating_add);
             let own = &device.original;
             let request_kb = disks.iter().filter_map(|(session, _)| session.request_kb(own.max_sectors_kb)).max();
-            let most_request_kb = disks.iter().map(|(_, disk)| disk.original.max_sectors_kb).min();
+            let most_request_kb = disks.iter().map(|(_, disk)| disk.own_request_kb()).min();
+            let request_kb = request_kb.min(most_request_kb).map(|kb| kb.min(own.max_sectors_kb));
             let wanted = Knobs {
-                max_sectors_kb: request_kb.min(most_request_kb).filter(|_| *makes_requests),
+                max_sectors_kb: request_kb.filter(|_| *makes_requests),
                 read_ahead_kb: Some(sum_kb.min(most_kb).max(own.read_ahead_kb)),
                 queue_depth: None,
             };
@@ -198,9 +199,17 @@ impl Tuner {
                 self.crew.submit(STACKED, job);
             }
         }
-        for disk in self.sessions.iter_mut().flat_map(|session| &mut session.disks) {
-            let above = self.stacked.iter().filter(|above| above.makes_requests && above.below.contains(&disk.disk.id));
-            disk.above_kb = above.map(|above| above.device.in_force.max_sectors_kb).min();
+        for session in &mut self.sessions {
+            let mut came = false;
+            for disk in &mut session.disks {
+                let above =
+                    self.stacked.iter().filter(|above| above.makes_requests && above.below.contains(&disk.disk.id));
+                let above_kb = above.map(|above| above.device.in_force.max_sectors_kb).min();
+                came |= std::mem::replace(&mut disk.above_kb, above_kb).is_none() && above_kb.is_some();
+            }
+            if came {
+                session.settle();
+            }
         }
     }
 

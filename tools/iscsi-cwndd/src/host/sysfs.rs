@@ -118,7 +118,7 @@ impl Host for Sysfs {
             let mut above = entries(&dir.join("holders")).filter(|holder| makes_requests(holder));
             return above.all(|holder| kb(&holder).is_ok_and(|kb| kb <= request_kb));
         }
-        // Not `inflight`: it leaves out what dm has taken back from a path that failed.
+        // Not `inflight`: it leaves out what dm has taken back from a path that failed, as this does in older kernels.
         let stat = File::open(dir.join("stat")).and_then(|file| leading_numbers(&file));
         let idle = stat.is_ok_and(|[_, _, _, _, _, _, _, _, in_flight]| in_flight == 0);
         let running = |path: &PathBuf| read(&path.join("device/state")).is_ok_and(|state| state == "running");
