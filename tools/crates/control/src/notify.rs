@@ -112,8 +112,6 @@ struct ThisRead {
     clear_us: Option<u64>,
     /// The most of C that has arrived.
     reached: u64,
-    /// The widest window that the initiator's TCP has advertised; 0 until a page tells.
-    advertised_bytes: u32,
     /// A loss was told of, and not yet answered.
     congested: bool,
     /// When one was told of last, once the start was over.
@@ -297,16 +295,8 @@ impl Notify {
         window.min(self.readers.commands()).saturating_sub(SPARE_COMMANDS).clamp(1, self.limits.max_commands).into()
     }
 
-    /// Once the start is over, also what the initiator's TCP takes: what is beyond waits at the target for all of a read, and is
-    /// read ahead for nothing when that ends. In the start the advertised window grows faster than pages tell.
     fn bound(&self) -> u64 {
-        let advertised_bytes = match self.phase {
-            Phase::Cruise if self.read.advertised_bytes > 0 => {
-                u64::from(self.read.advertised_bytes) + self.slack_bytes() + self.late_bytes()
-            }
-            _ => u64::MAX,
-        };
-        self.limits.max_window_bytes.min(self.max_commands() * self.request()).min(advertised_bytes)
+        self.limits.max_window_bytes.min(self.max_commands() * self.request())
     }
 
     fn note(&mut self, mut path: PathState) {
@@ -314,7 +304,6 @@ impl Notify {
         let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
         self.read.congested |= entries(&path) != entries(&self.path);
         self.floor_us = self.floor_us.min(path.srtt_us.into());
-        self.read.advertised_bytes = self.read.advertised_bytes.max(path.snd_wnd_bytes);
         self.path = path;
     }
 
@@ -626,21 +615,6 @@ mod tests {
         assert_eq!((least(42_100, 42_000, 60_000), least(42_100, 41_000, 60_000)), (42_100, 41_000));
         assert_eq!((least(1_640, 1_500, 1_900), least(0, 1_000, 1_900)), (1_500, 1_000));
         assert_eq!(least(1_500, 2_000, 2_500), 2_000, "a longer path");
-    }
-
-    #[test]
-    fn no_more_is_asked_for_than_the_widest_advertised_window_once_the_start_is_over() {
-        let mut law = Notify::new(Limits::default());
-        law.capacity = 12_500_000;
-        for snd_wnd_bytes in [100_000, 200_000, 50_000] {
-            law.note(PathState { min_rtt_us: 100_000, srtt_us: 100_000, snd_wnd_bytes, ..PathState::default() });
-        }
-        let model_bytes = 1_250_000 + law.slack_bytes();
-        law.enter(Phase::Start, String::new());
-        assert_eq!(law.window_for(law.capacity), law.max_commands() * law.request());
-        law.path.command_window = 1000;
-        law.enter(Phase::Cruise, String::new());
-        assert_eq!(law.window_bytes, (200_000 + law.slack_bytes()).min(model_bytes));
     }
 
     #[test]
