@@ -14,8 +14,8 @@ const LOST_US: u64 = 5_000_000;
 /// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
 const OWN_LOSSES: usize = 3;
 
-/// Packets of a train that tell C well.
-const TRAIN_PKTS: u64 = 16;
+/// Least packets of a train that tells C well.
+const TRAIN_PKTS: u64 = 4;
 
 /// What a change of W is to bring.
 #[derive(Clone, Copy, Debug)]
@@ -274,12 +274,15 @@ impl Notify {
 
     /// The link is busy all the time: what arrives is what it carries, but for what a hole held back.
     fn shorten(&mut self, input: &Input<'_>, rate: u64, queue_us: u64) {
-        let held_back = self.read.hole_us.is_some_and(|hole_us| input.now_us - hole_us <= self.rate_span_us());
         let drained = per_second(self.path_bytes().saturating_sub(self.request()), self.path.srtt_us.into());
-        let missing = if held_back { drained.min(self.capacity).saturating_sub(rate) } else { 0 };
+        let missing = if self.held_back(input.now_us, self.rate_span_us()) {
+            drained.min(self.capacity).saturating_sub(rate)
+        } else {
+            0
+        };
         // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
-        let capacity = input.share.unwrap_or(rate).saturating_add(missing);
         let rate = rate + missing;
+        let capacity = input.share.map_or(rate, |share| share.saturating_add(missing).min(self.capacity.max(share)));
         let before = self.before(rate.min(capacity));
         // Late is what W is made for beyond the path and the queue.
         let loop_us = self.window_bytes.saturating_sub(self.request()) * 1_000_000 / rate.max(1);
@@ -315,8 +318,8 @@ impl Notify {
         let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
         let none = queue_us < self.request_us() / 4;
-        // C was cut for a loss, and may have been cut too much; a train of few packets tells little of that.
-        let told = carried(self.train, self.rtt_us() / 4) >= TRAIN_PKTS * u64::from(self.path.mss_bytes);
+        // C was cut for a loss, and may have been cut too much; the shortest train tells little of that where it is few packets.
+        let told = carried(self.train, self.rtt_us() / 16) >= TRAIN_PKTS * u64::from(self.path.mss_bytes);
         let cut = told && much_slower(self.capacity, self.train) && queue_us < self.request_us() / 2;
         let long = queue_us > self.queue_high_us();
         let may = far || !long && (gaining || cut || !self.read.shallow && (slow || unproven || none));

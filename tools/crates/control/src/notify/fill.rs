@@ -217,6 +217,11 @@ impl Notify {
         }
     }
 
+    /// Within so long what a hole in TCP's sequence held back has come, all at once: that shows no rate.
+    pub(super) fn held_back(&self, now_us: u64, for_us: u64) -> bool {
+        self.read.hole_us.is_some_and(|hole_us| now_us - hole_us <= for_us)
+    }
+
     /// Within so many round trips a hole has let nothing through.
     pub(super) fn blocked(&self, now_us: u64, trips: u64) -> bool {
         self.read.blocked_us.is_some_and(|blocked_us| now_us - blocked_us <= trips * self.trip_us())

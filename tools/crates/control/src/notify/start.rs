@@ -87,20 +87,20 @@ impl Notify {
         } else if full_trips >= SETTLE_TRIPS && rate.is_some_and(|rate| !much_slower(rate, self.capacity))
             || full_trips >= PATIENCE_TRIPS
         {
-            if let Some(rate) =
-                rate.filter(|_| self.queue_us() > self.request_us() && self.read.late_us < self.rtt_us() / 16)
-            {
-                self.correct(rate);
-            }
+            self.correct(input.now_us, rate);
             self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
         }
     }
 
-    /// A link that is busy all the time brings what it carries, give or take a packet and what a round trip leaves open; trains
-    /// may err by more. Where they show nothing, all comes in slots, and no round trip is like the other.
-    fn correct(&mut self, rate: u64) {
+    /// A link that is busy all the time, with a request or more waiting for it, brings what it carries, give or take a packet
+    /// and what a round trip leaves open; trains may err by more. Where they show nothing, all comes in slots, and no round
+    /// trip is like the other; where what is asked for is late, less may come than the link carries.
+    fn correct(&mut self, now_us: u64, rate: Option<u64>) {
+        let busy = self.queue_us() > self.request_us() && self.read.late_us < self.rtt_us() / 16;
+        let clear = self.received_bytes.is_some() && !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us());
+        let Some(rate) = rate.filter(|_| busy && clear && !much_slower(self.train, self.capacity)) else { return };
         let most = rate.saturating_add(rate / 64).saturating_add(per_second(self.path.mss_bytes.into(), self.rtt_us()));
-        if !much_slower(self.train, self.capacity) && !much_slower(most, self.capacity) && slower(most, self.capacity) {
+        if !much_slower(most, self.capacity) && slower(most, self.capacity) {
             self.capacity = most;
         }
     }
@@ -128,8 +128,8 @@ impl Notify {
 
     /// C, from the trains in which packets arrive.
     fn find(&mut self, now_us: u64) {
-        // What a hole in TCP's sequence held back comes all at once, and shows no rate; nor does the mean that it is still in.
-        if self.read.hole_us.is_none_or(|hole_us| now_us - hole_us > (REPAIR_TRIPS + 1) * self.trip_us()) {
+        // What a hole held back shows no rate, nor does the mean that it is still in.
+        if !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us()) {
             let rtt_us = self.rtt_us();
             let part_us = self.bunch_us() / 4;
             let (pause_us, least_us) = if self.fine() { (part_us, part_us) } else { (rtt_us / 8, rtt_us / 16) };
@@ -270,16 +270,26 @@ mod tests {
 
     #[test]
     fn what_trains_err_by_is_corrected_by_what_arrives() {
-        for (train, rate, capacity) in [
-            (10_500_000, 10_000_000, 10_156_250), // 1/64 more
-            (10_500_000, 10_300_000, 10_500_000), // within that
-            (10_500_000, 8_000_000, 10_500_000),  // no error of trains
-            (5_000_000, 10_000_000, 10_500_000),  // there were none
-        ] {
+        let capacity = |train, rate, queue_us, late_us, hole_us| {
             let mut law = Notify::new(Limits::default());
-            (law.capacity, law.train) = (10_500_000, train);
-            law.correct(rate);
-            assert_eq!(law.capacity, capacity, "{train} {rate}");
+            let (min_rtt_us, srtt_us) = (TRIP_US as u32, TRIP_US as u32 + queue_us);
+            law.note(PathState { min_rtt_us, srtt_us, ..PathState::default() });
+            (law.capacity, law.train, law.request_bytes) = (10_500_000, train, REQUEST_BYTES);
+            (law.read.late_us, law.read.hole_us, law.received_bytes) = (late_us, hole_us, Some(0));
+            law.correct(10 * TRIP_US, Some(rate));
+            law.capacity
+        };
+        assert_eq!(capacity(10_500_000, 10_000_000, 20_000, 0, None), 10_156_250);
+        assert_eq!(capacity(10_500_000, 10_000_000, 20_000, 0, Some(TRIP_US)), 10_156_250);
+        for (train, rate, queue_us, late_us, hole_us, what) in [
+            (10_500_000, 10_300_000, 20_000, 0, None, "as trains tell"),
+            (10_500_000, 8_000_000, 20_000, 0, None, "no error of trains"),
+            (5_000_000, 10_000_000, 20_000, 0, None, "no trains"),
+            (10_500_000, 10_000_000, 5_000, 0, None, "not busy"),
+            (10_500_000, 10_000_000, 20_000, TRIP_US / 8, None, "late"),
+            (10_500_000, 10_000_000, 20_000, 0, Some(8 * TRIP_US), "a hole"),
+        ] {
+            assert_eq!(capacity(train, rate, queue_us, late_us, hole_us), 10_500_000, "{what}");
         }
     }
 
