@@ -117,7 +117,10 @@ impl Notify {
         }
         let rate = self.fill_rate(input.now_us, overflowed, slow_start_bytes);
         let allowed = carried(rate, input.now_us - self.last_tick_us);
-        self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done);
+        // While F was W, time let nothing through, and does not do so in one burst when W grows.
+        let full = self.phase == Phase::Cruise && self.unfilled_us != self.last_tick_us;
+        let most = if full { 2 * lump } else { u64::MAX };
+        self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done).min(most);
         if self.doubles() && !self.fine() && !overflowed && slow_start_bytes.is_some_and(|b| b < self.bunches_from()) {
             // Slow start is not to wait for requests while they are few, nor for the question's place.
             self.filled_bytes = used.saturating_add(lump).min(window_bytes);
@@ -260,7 +263,7 @@ impl Notify {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, PathState};
+    use crate::{DiskState, Limits, PathState};
 
     #[test]
     fn what_was_asked_for_too_much_is_made_up_for() {
@@ -302,6 +305,34 @@ mod tests {
         law.slow_down(&input, law.window_bytes);
         assert_eq!(law.window_bytes, law.window_for(law.capacity));
         law.capacity
+    }
+
+    #[test]
+    fn a_window_that_grows_is_no_burst() {
+        let mut law = Notify::new(Limits::default());
+        (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, RATE, 16 << 10);
+        let rtt_us = RTT_US as u32;
+        law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, command_window: 512, ..PathState::default() });
+        let request_bytes = law.request();
+        let in_flight = 1000;
+        let disks =
+            [DiskState { reading: true, in_flight, request_bytes: 16 << 10, max_depth: 512, ..DiskState::default() }];
+        (law.window_bytes, law.filled_bytes) = (10 * request_bytes, 10 * request_bytes);
+        let look = |law: &mut Notify, now_us| {
+            law.readers.look(now_us, RTT_US, &disks);
+            law.moving_us = now_us;
+            law.fill(&Input { now_us, path: None, received: None, share: None, disks: &disks });
+            if law.filled_bytes + request_bytes <= law.window_bytes {
+                law.unfilled_us = now_us;
+            }
+            law.last_tick_us = now_us;
+            law.filled_bytes / request_bytes
+        };
+        look(&mut law, 10_000);
+        law.window_bytes *= 2;
+        assert_eq!(look(&mut law, 20_000), 11, "not what ten milliseconds let through");
+        let request_us = law.request_us();
+        assert_eq!(look(&mut law, 20_000 + 2 * request_us), 13);
     }
 
     #[test]
