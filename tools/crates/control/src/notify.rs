@@ -285,6 +285,11 @@ impl Notify {
         self.meter.average(self.rate_span_us())
     }
 
+    /// A packet in a round trip, in bytes/s.
+    fn packet_rate(&self) -> u64 {
+        per_second(self.path.mss_bytes.into(), self.rtt_us())
+    }
+
     fn rate_span_us(&self) -> u64 {
         (RATE_TRIPS * (self.rtt_us() + self.read.late_us)).max(RATE_US)
     }

@@ -302,7 +302,7 @@ impl Notify {
         let most =
             if self.read.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
         // What a round trip's packets show of C errs by one.
-        let packet = per_second(self.path.mss_bytes.into(), self.rtt_us()).min(self.capacity / 16);
+        let packet = self.packet_rate().min(self.capacity / 16);
         let slow = slower(rate.saturating_add(packet), self.capacity);
         if self.window_bytes < most && slow {
             // The rate is that of all of W.

@@ -99,7 +99,7 @@ impl Notify {
         let busy = self.queue_us() > self.request_us() && self.read.late_us < self.rtt_us() / 16;
         let clear = self.received_bytes.is_some() && !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us());
         let Some(rate) = rate.filter(|_| busy && clear && !much_slower(self.train, self.capacity)) else { return };
-        let most = rate.saturating_add(rate / 64).saturating_add(per_second(self.path.mss_bytes.into(), self.rtt_us()));
+        let most = rate.saturating_add(rate / 64).saturating_add(self.packet_rate());
         if !much_slower(most, self.capacity) && slower(most, self.capacity) {
             self.capacity = most;
         }
@@ -136,7 +136,7 @@ impl Notify {
             let packet_bytes = self.path.mss_bytes.into();
             let train = self.meter.train(pause_us, least_us, rtt_us / 4, packet_bytes);
             self.train = self.train.max(train.unwrap_or(0));
-            let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(per_second(packet_bytes, rtt_us));
+            let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(self.packet_rate());
             // A packet is little in the longer time that this is taken over; a round trip may hold no more.
             let seen = train.unwrap_or(0).max(average).max(self.rate().unwrap_or(0));
             if seen > self.capacity {
