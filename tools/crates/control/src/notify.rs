@@ -112,8 +112,10 @@ struct ThisRead {
     clear_us: Option<u64>,
     /// The most of C that has arrived.
     reached: u64,
-    /// A loss was told of, and not yet answered.
-    congested: bool,
+    /// Losses that were told of, and not yet answered; when the page before was asked for; and when the read began.
+    losses: u32,
+    losses_us: u64,
+    began_us: u64,
     /// When one was told of last, once the start was over.
     lost_us: Option<u64>,
     /// When the latest losses without a queue were told of; and until when the path is, or was, one that loses by itself.
@@ -128,6 +130,8 @@ struct ThisRead {
     hole_us: Option<u64>,
     /// When a full pipe, for a hole, last let nothing through.
     blocked_us: Option<u64>,
+    /// When C was last made what came before such a hole.
+    slowed_us: Option<u64>,
     /// The request size has been changed.
     changed: bool,
     /// When F was last less than 7/8 of W by a request or more.
@@ -307,7 +311,13 @@ impl Notify {
     fn note(&mut self, mut path: PathState) {
         path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path);
         let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
-        self.read.congested |= entries(&path) != entries(&self.path);
+        // One loss may be told of by several of them.
+        let new = entries(&path).into_iter().zip(entries(&self.path)).map(|(now, before)| now.wrapping_sub(before));
+        let losses = new.max().unwrap_or(0);
+        if losses > 0 && self.read.losses == 0 {
+            self.read.losses_us = self.path.asked_us;
+        }
+        self.read.losses = self.read.losses.saturating_add(losses);
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
     }
@@ -426,7 +436,8 @@ impl Notify {
         // Few of them fill the path, or two are more than a short queue holds.
         let coarse = u64::from(best) < SMALL_REQUEST_BYTES
             || self.read.shallow && carried(self.capacity, self.rtt_us()) < 4 * self.request();
-        // The last packet of each is short, and cwnd counts packets.
+        // The path was slower, and three quarters of what it carries by now want larger ones.
+        let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         let small = self.allowed_request(LOSSY_REQUEST_BYTES);
         let request = if self.lossy(now_us) && self.request_bytes < small {
             small
@@ -437,7 +448,8 @@ impl Notify {
             && self.read.lossy_until_us == 0
             && self.trial.is_none()
             && (best < self.request_bytes / 4 && self.slack_us() > self.rtt_us() / 4
-                || best < self.request_bytes && coarse)
+                || best < self.request_bytes && coarse
+                || fine)
         {
             best
         } else {
@@ -565,7 +577,7 @@ impl Strategy for Notify {
         if self.phase == Phase::Rest {
             self.enter(Phase::Start, "a read began".into());
             self.request_changed_us = input.now_us;
-            (self.last_tick_us, self.moving_us) = (input.now_us, input.now_us);
+            (self.last_tick_us, self.moving_us, self.read.began_us) = (input.now_us, input.now_us, input.now_us);
         }
         if let Some(request_bytes) = input.request_bytes().filter(|&bytes| bytes != self.request_bytes) {
             self.request_bytes = request_bytes;
@@ -642,6 +654,22 @@ mod tests {
             let commands = u64::from(max_depth.min(command_window) - SPARE_COMMANDS);
             let window_bytes = carried(ASSUMED_RATE, rtt_us.into()) + law.slack_bytes();
             assert!(command_window < 256 || window_bytes <= commands * law.request());
+        }
+    }
+
+    #[test]
+    fn requests_that_were_made_for_a_slower_path_grow_again() {
+        let mut law = Notify::new(Limits::default());
+        let (min_rtt_us, srtt_us) = (1_200, 1_400);
+        law.note(PathState { min_rtt_us, srtt_us, command_window: 512, ..PathState::default() });
+        law.phase = Phase::Cruise;
+        for (rate, from_kib, to_kib) in
+            [(28_000_000, 4, 16), (12_500_000, 4, 4), (17_000_000, 4, 8), (6_000_000, 16, 4)]
+        {
+            (law.capacity, law.request_bytes, law.wanted_request_bytes) = (rate, from_kib << 10, from_kib << 10);
+            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
+            assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s in requests of {from_kib} KiB");
+            law.request_changed_us = 0;
         }
     }
 }

@@ -168,7 +168,7 @@ impl Notify {
                     self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
                 }
             } else if let Some(rate) = rate.filter(|_| self.asked_in_full()) {
-                self.grow(input.now_us, goal, rate, longest_us);
+                self.grow(input.now_us, goal, rate, longest_us, input.share.is_some());
             }
         }
     }
@@ -176,11 +176,12 @@ impl Notify {
     /// A loss was told of that may be of W as it is.
     fn congested(&mut self, input: &Input<'_>) -> bool {
         let now_us = input.now_us;
-        if !std::mem::take(&mut self.read.congested) {
+        let losses = std::mem::take(&mut self.read.losses);
+        if losses == 0 {
             return false;
         }
         self.read.lost_us = Some(now_us);
-        self.own_loss(input);
+        self.own_losses(input, losses);
         let blamed = now_us < self.steps.blamed_until_us;
         if blamed {
             self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
@@ -188,18 +189,24 @@ impl Notify {
         !blamed
     }
 
-    /// A loss was told of; without a queue, other sessions or flows it may be the path's own. What one overflow lost may be
-    /// told of in several pages.
-    pub(super) fn own_loss(&mut self, input: &Input<'_>) {
+    /// Losses were told of; without a queue, other sessions or flows they may be the path's own. What one overflow lost may be
+    /// told of in several pages; and where pages are rare, one may tell of several losses.
+    pub(super) fn own_losses(&mut self, input: &Input<'_>, losses: u32) {
         let now_us = input.now_us;
-        let again = self.read.own_us.last().is_some_and(|us| now_us - us <= BLAME_TRIPS * self.trip_us());
+        let apart_us = BLAME_TRIPS * self.trip_us();
+        let last_us = self.read.own_us.last().copied();
+        let again = last_us.is_some_and(|us| now_us - us <= apart_us);
         if again || self.overflows() || input.share.is_some() || now_us < self.rivals.until_us {
             return;
         }
+        let since_us = self.read.losses_us.max(self.read.began_us).max(last_us.unwrap_or(0));
+        let span_us = self.path.asked_us.saturating_sub(since_us);
+        let losses = u64::from(losses).min(1 + span_us / apart_us) as usize;
         let long_us = THRESHOLD_TRIPS * self.trip_us();
         self.read.own_us.retain(|&us| now_us - us <= long_us);
-        self.read.own_us.push(now_us);
-        if self.read.own_us.len() >= OWN_LOSSES {
+        // One page alone does not make it such a path.
+        self.read.own_us.extend(std::iter::repeat_n(now_us, losses.min(OWN_LOSSES - 1)));
+        if self.read.own_us.len() >= OWN_LOSSES - usize::from(self.lossy(now_us)) {
             self.read.lossy_until_us = now_us + long_us;
         }
     }
@@ -297,7 +304,7 @@ impl Notify {
     }
 
     /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
-    fn grow(&mut self, now_us: u64, goal: u64, rate: u64, queue_us: u64) {
+    fn grow(&mut self, now_us: u64, goal: u64, rate: u64, queue_us: u64, shared: bool) {
         let slack = self.slack_bytes();
         let most =
             if self.read.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
@@ -321,6 +328,9 @@ impl Notify {
         // C was cut for a loss, and may have been cut too much; the shortest train tells little of that where it is few packets.
         let told = carried(self.train, self.rtt_us() / 16) >= TRAIN_PKTS * u64::from(self.path.mss_bytes);
         let cut = told && much_slower(self.capacity, self.train) && queue_us < self.request_us() / 2;
+        // More has arrived in this read, before the path became slower for some time, or others came, who have gone.
+        let alone = !shared && self.read.lost_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
+        let cut = cut || alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
         let long = queue_us > self.queue_high_us();
         let may = far || !long && (gaining || cut || !self.read.shallow && (slow || unproven || none));
         if !may || self.window_bytes >= self.bound() {
@@ -388,7 +398,7 @@ impl Notify {
                 self.last_queue_us = 0;
             }
             Aim::More => {
-                let lost = self.read.congested && !self.elsewhere(before.rate);
+                let lost = self.read.losses > 0 && !self.elsewhere(before.rate);
                 if !settled && !lost {
                     self.trial = Some((aim, before));
                     return true;
@@ -406,7 +416,8 @@ impl Notify {
                     return false;
                 }
                 // A loss is the step's, also one that is told of a little later; what there was before it the queue held.
-                if std::mem::take(&mut self.read.congested) {
+                if std::mem::take(&mut self.read.losses) > 0 {
+                    self.read.lost_us = Some(now_us);
                     self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
                 }
                 self.steps.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
@@ -485,16 +496,22 @@ mod tests {
     }
 
     #[test]
-    fn a_capacity_that_was_cut_for_a_loss_is_tried_again_where_the_queue_is_short() {
-        for (train, queue_us, tries) in
-            [(8_000_000, 1_000, true), (8_000_000, 10_000, false), (4_000_000, 1_000, false), (2_000_000, 1_000, false)]
-        {
+    fn a_capacity_that_was_more_is_tried_again() {
+        for (train, reached, queue_us, tries) in [
+            (8_000_000, 0, 1_000, true),
+            (8_000_000, 0, 10_000, false),
+            (4_000_000, 0, 1_000, false),
+            (2_000_000, 0, 1_000, false),
+            (2_000_000, 4_000_000, 10_000, true),
+            (2_000_000, 4_000_000, 20_000, false),
+            (2_000_000, 2_100_000, 10_000, false),
+        ] {
             let mut law = cruising(queue_us);
-            (law.capacity, law.train, law.read.shallow) = (2_000_000, train, true);
+            (law.capacity, law.train, law.read.shallow, law.read.reached) = (2_000_000, train, true, reached);
             law.window_bytes = law.window_for(law.capacity);
-            law.grow(100 * RTT_US, law.window_bytes, 2_000_000, queue_us.into());
-            law.grow(200 * RTT_US, law.window_bytes, 2_000_000, queue_us.into());
-            assert_eq!(law.trial.is_some(), tries, "{train} {queue_us}");
+            law.grow(100 * RTT_US, law.window_bytes, 2_000_000, queue_us.into(), false);
+            law.grow(200 * RTT_US, law.window_bytes, 2_000_000, queue_us.into(), false);
+            assert_eq!(law.trial.is_some(), tries, "{train} {reached} {queue_us}");
         }
     }
 
@@ -511,20 +528,39 @@ mod tests {
     fn three_losses_in_fifty_round_trips_are_the_paths_own() {
         let mut law = cruising(500);
         for trip in [10, 20, 100, 110, 112] {
-            law.own_loss(&at(trip));
+            law.own_losses(&at(trip), 1);
             assert!(!law.lossy(trip * RTT_US), "trip {trip}");
         }
-        law.own_loss(&at(120));
+        law.own_losses(&at(120), 1);
         assert!(law.lossy(160 * RTT_US) && !law.lossy(180 * RTT_US));
+        // Two of them keep it so.
+        law.own_losses(&at(150), 1);
+        assert!(law.lossy(190 * RTT_US) && !law.lossy(210 * RTT_US));
         // W is to last until a loss is repaired.
         assert!(law.lossy_bytes() > 2 * 12 * 1448);
+    }
+
+    /// Pages so many round trips apart, the first of which tells of what was before the read.
+    #[test]
+    fn a_page_that_is_rare_tells_of_several() {
+        for (trips, pages, lossy) in [(2, 3, false), (30, 1, false), (30, 2, true)] {
+            let mut law = cruising(500);
+            law.read.began_us = 98 * RTT_US;
+            for page in 0..pages {
+                let asked_us = (100 + page * trips) * RTT_US;
+                law.note(PathState { asked_us, recovery: 9 + 3 * page as u32, ..law.path });
+                let losses = std::mem::take(&mut law.read.losses);
+                law.own_losses(&Input { now_us: asked_us + RTT_US, ..at(0) }, losses);
+            }
+            assert_eq!(law.read.lossy_until_us > 0, lossy, "{pages} pages each {trips} round trips");
+        }
     }
 
     #[test]
     fn losses_that_a_queue_explains_are_not() {
         let mut law = cruising(6_000);
         for trip in (10..60).step_by(5) {
-            law.own_loss(&at(trip));
+            law.own_losses(&at(trip), 1);
         }
         assert!(!law.lossy(60 * RTT_US));
     }

@@ -202,22 +202,32 @@ impl Notify {
     }
 
     /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into
-    /// cwnd, that is what the path carries by now, or what other flows leave of it: which is found out by and by.
+    /// cwnd, that is what the path carries by now, or what other flows leave of it: which the next such hole tells.
     fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
         let trip_us = self.rtt_us();
         let fills = self.path_cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
         let full = fills && self.moving_us.saturating_sub(self.read.short_us) >= trip_us / 2 * 3;
         let Some(rate) = self.meter.before_pause(trip_us / 2) else { return };
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
-        if full && much_slower(rate, most) && input.share.is_none() && input.now_us >= self.rivals.until_us {
-            // The pause of an earlier hole may be a part of that; and a change of the request size waits for all that is
-            // asked for.
-            (self.capacity, self.trial) = (rate.max(self.capacity / SLOWER), None);
-            self.request_changed_us = input.now_us;
-            self.window_bytes = self.window_for(self.capacity);
-            self.window_changed_us = input.now_us;
-            self.reason = format!("{} kB/s before a loss", self.capacity / 1000);
+        if !full || !much_slower(rate, most) || input.share.is_some() || input.now_us < self.rivals.until_us {
+            return;
         }
+        // A change of the request size waits for all that is asked for.
+        (self.request_changed_us, self.trial) = (input.now_us, None);
+        let settles_us = RECOVERY_TRIPS * trip_us + self.rate_span_us();
+        if self.read.slowed_us.take().is_some_and(|us| input.now_us - us > settles_us) {
+            // What W is made for since then loses nothing on a path that has only become slower: C was not that path's.
+            self.capacity = self.capacity.max(self.read.reached);
+            self.rivals.lose(input.now_us, self.rtt_us());
+            self.reason = format!("{} kB/s before one more loss: others take the rest", rate / 1000);
+            return;
+        }
+        self.read.slowed_us = Some(input.now_us);
+        // The pause of an earlier hole may be a part of that.
+        self.capacity = rate.max(self.capacity / SLOWER);
+        self.window_bytes = self.window_for(self.capacity);
+        self.window_changed_us = input.now_us;
+        self.reason = format!("{} kB/s before a loss", self.capacity / 1000);
     }
 
     /// Within so long what a hole in TCP's sequence held back has come, all at once: that shows no rate.
@@ -281,8 +291,9 @@ mod tests {
     const RTT_US: u64 = 20_000;
     const RATE: u64 = 12_500_000;
 
-    /// C after a hole, where so much came in the last two round trips before; and cwnd is so many packets.
-    fn capacity_after_a_hole(rate: u64, snd_cwnd_pkts: u32) -> u64 {
+    /// In Cruise, a hole at the 50th round trip lets nothing through; so much came in the last two before it, and cwnd is so
+    /// many packets.
+    fn holed(rate: u64, snd_cwnd_pkts: u32) -> Notify {
         let mut law = Notify::new(Limits::default());
         (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, RATE, 16 << 10);
         let rtt_us = RTT_US as u32;
@@ -301,8 +312,14 @@ mod tests {
         }
         law.moving_us = 49 * RTT_US;
         law.read.short_us = 46 * RTT_US;
-        let input = Input { now_us: 50 * RTT_US, path: None, received: None, share: None, disks: &[] };
-        law.slow_down(&input, law.window_bytes);
+        law
+    }
+
+    const HOLE: Input<'_> = Input { now_us: 50 * RTT_US, path: None, received: None, share: None, disks: &[] };
+
+    fn capacity_after_a_hole(rate: u64, snd_cwnd_pkts: u32) -> u64 {
+        let mut law = holed(rate, snd_cwnd_pkts);
+        law.slow_down(&HOLE, law.window_bytes);
         assert_eq!(law.window_bytes, law.window_for(law.capacity));
         law.capacity
     }
@@ -341,5 +358,26 @@ mod tests {
         assert_eq!(capacity_after_a_hole(RATE / 4, 400), RATE / 4);
         // It was cwnd that let no more through.
         assert_eq!(capacity_after_a_hole(RATE / 4, 60), RATE);
+    }
+
+    #[test]
+    fn who_takes_more_each_time_is_no_slower_path() {
+        for (trips, others) in [(5, false), (40, true)] {
+            let mut law = holed(RATE / 2, 400);
+            law.slow_down(&HOLE, law.window_bytes);
+            law.read.reached = RATE;
+            let (now_us, asked) = (HOLE.now_us + trips * RTT_US, law.window_bytes);
+            law.meter.clear();
+            law.meter.push(now_us - 2 * RTT_US, 0);
+            law.meter.push(now_us - RTT_US - 1, carried(RATE / 8, RTT_US));
+            law.meter.push(now_us - RTT_US, carried(RATE / 8, RTT_US) + 1);
+            law.moving_us = now_us;
+            law.slow_down(&Input { now_us, ..HOLE }, asked);
+            assert_eq!(law.rivals.until_us > now_us, others, "{trips} round trips later");
+            let least = if others { RATE } else { RATE / 8 };
+            assert!((least..=least + 1_000).contains(&law.capacity), "{}", law.capacity);
+            // The next one tells of a slower path again.
+            assert_eq!(law.read.slowed_us.is_some(), !others);
+        }
     }
 }

@@ -52,9 +52,10 @@ impl Notify {
             }
             self.queued_trips = if self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
         }
-        let congested = std::mem::take(&mut self.read.congested);
+        let losses = std::mem::take(&mut self.read.losses);
+        let congested = losses > 0;
         if congested {
-            self.own_loss(input);
+            self.own_losses(input, losses);
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
             if 2 * self.filled_bytes > goal {
                 self.read.shallow = true;
@@ -93,14 +94,14 @@ impl Notify {
     }
 
     /// A link that is busy all the time, with a request or more waiting for it, brings what it carries, give or take a packet
-    /// and what a round trip leaves open; trains may err by more. Where they show nothing, all comes in slots, and no round
-    /// trip is like the other; where what is asked for is late, less may come than the link carries.
+    /// and what a round trip leaves open; trains may err by more, but by no sixteenth. Where they show nothing, all comes in
+    /// slots, and no round trip is like the other; where what is asked for is late, less may come than the link carries.
     fn correct(&mut self, now_us: u64, rate: Option<u64>) {
         let busy = self.queue_us() > self.request_us() && self.read.late_us < self.rtt_us() / 16;
         let clear = self.received_bytes.is_some() && !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us());
         let Some(rate) = rate.filter(|_| busy && clear && !much_slower(self.train, self.capacity)) else { return };
         let most = rate.saturating_add(rate / 64).saturating_add(self.packet_rate());
-        if !much_slower(most, self.capacity) && slower(most, self.capacity) {
+        if slower(most, self.capacity) && most >= self.capacity / 16 * 15 {
             self.capacity = most;
         }
     }
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(capacity(10_500_000, 10_000_000, 20_000, 0, Some(TRIP_US)), 10_156_250);
         for (train, rate, queue_us, late_us, hole_us, what) in [
             (10_500_000, 10_300_000, 20_000, 0, None, "as trains tell"),
-            (10_500_000, 8_000_000, 20_000, 0, None, "no error of trains"),
+            (10_500_000, 9_500_000, 20_000, 0, None, "no error of trains"),
             (5_000_000, 10_000_000, 20_000, 0, None, "no trains"),
             (10_500_000, 10_000_000, 5_000, 0, None, "not busy"),
             (10_500_000, 10_000_000, 20_000, TRIP_US / 8, None, "late"),
