@@ -438,6 +438,7 @@ impl Notify {
             || self.read.shallow && carried(self.capacity, self.rtt_us()) < 4 * self.request();
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
+        // The last packet of each is short, and cwnd counts packets.
         let small = self.allowed_request(LOSSY_REQUEST_BYTES);
         let request = if self.lossy(now_us) && self.request_bytes < small {
             small
