@@ -125,6 +125,9 @@ struct ThisRead {
     lost_much: bool,
     /// A loss has shown that the queue holds no more than the slack.
     shallow: bool,
+    /// When a train was last seen; and that data come in slots, as bunches have shown none for one and a half round trips.
+    train_us: u64,
+    slots: bool,
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
     hole: bool,
     hole_us: Option<u64>,

@@ -425,9 +425,14 @@ fn far_away_the_start_keeps_up_with_slow_start() {
 /// Trains show nothing of a path that delivers in slots: in the last half of 24 round trips and a second so much arrives.
 #[test]
 fn a_path_with_slots_is_found_soon() {
-    for (rtt_us, slot_us, least) in
-        [(10_000, 5_000, 0.9), (20_000, 5_000, 0.93), (60_000, 15_000, 0.8), (150_000, 15_000, 0.58)]
-    {
+    for (rtt_us, slot_us, least) in [
+        (10_000, 5_000, 0.9),
+        (20_000, 2_000, 0.9),
+        (20_000, 5_000, 0.93),
+        (60_000, 2_000, 0.9),
+        (60_000, 15_000, 0.95),
+        (150_000, 15_000, 0.8),
+    ] {
         for rate in [6.25e6, 12.5e6, 25e6] {
             let path = Path { slot_us, ..Path::new(rate, rtt_us, 0.5) };
             let run = path.run(StrategyName::Notify, rtt_us as f64 * 24e-6 + 1.0);

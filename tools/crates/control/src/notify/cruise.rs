@@ -33,6 +33,7 @@ pub(super) struct Before {
     window_bytes: u64,
     capacity: u64,
     late_us: u64,
+    srtt_us: u32,
 }
 
 impl Aim {
@@ -332,7 +333,9 @@ impl Notify {
         let alone = !shared && self.read.lost_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
         let cut = cut || alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
         let long = queue_us > self.queue_high_us();
-        let may = far || !long && (gaining || cut || !self.read.shallow && (slow || unproven || none));
+        // More arrives than a link that is full at C brings: what waits may wait for no link.
+        let more = self.looks() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
+        let may = far || !long && (gaining || cut || !self.read.shallow && (slow || unproven || none || more));
         if !may || self.window_bytes >= self.bound() {
             self.steps.short_us = None;
             return;
@@ -358,7 +361,7 @@ impl Notify {
     /// What there is; `rate` arrives.
     fn before(&self, rate: u64) -> Before {
         let Self { window_bytes, capacity, .. } = *self;
-        Before { rate, window_bytes, capacity, late_us: self.read.late_us }
+        Before { rate, window_bytes, capacity, late_us: self.read.late_us, srtt_us: self.path.srtt_us }
     }
 
     /// Undoes a change of W that has not brought what it should; one that may yet do so goes on.
@@ -408,6 +411,8 @@ impl Notify {
                 let gain = if slower(before.rate, before.capacity) { half.min(room) } else { half };
                 if rate > before.rate.saturating_add(gain) && !lost {
                     self.capacity = self.capacity.max(rate);
+                    // The path had room: what made packets wait was no queue.
+                    self.floor_us = before.srtt_us.min(self.path.srtt_us).into();
                     let loop_us =
                         self.window_bytes.saturating_sub(self.slack_bytes()) * 1_000_000 / self.capacity.max(1);
                     self.read.late_us = loop_us.saturating_sub(self.rtt_us());
@@ -488,7 +493,8 @@ mod tests {
         for (queue_us, others) in [(2_880, false), (3_500, true)] {
             let mut law = cruising(queue_us);
             (law.capacity, law.request_bytes, law.window_bytes) = (11_961_000, 16 << 10, 270_000);
-            let before = Before { rate: 11_900_000, window_bytes: 307_000, capacity: 12_066_000, late_us: 0 };
+            let before =
+                Before { rate: 11_900_000, window_bytes: 307_000, capacity: 12_066_000, late_us: 0, srtt_us: 0 };
             let aim = Aim::Shorter { queue_us: 4_250, emptied_us: 3_080 };
             law.undone(aim, before, 20 * RTT_US, Some(11_900_000), false);
             assert_eq!(law.rivals.until_us > 0, others, "{queue_us} us");
@@ -512,6 +518,23 @@ mod tests {
             law.grow(100 * RTT_US, law.window_bytes, 2_000_000, queue_us.into(), false);
             law.grow(200 * RTT_US, law.window_bytes, 2_000_000, queue_us.into(), false);
             assert_eq!(law.trial.is_some(), tries, "{train} {reached} {queue_us}");
+        }
+    }
+
+    /// And where the step brings more, what waited before it waits for no link.
+    #[test]
+    fn more_than_a_full_link_brings_is_tried() {
+        for (rate, tries) in [(2_100_000, true), (2_050_000, false)] {
+            let mut law = cruising(6_000);
+            (law.capacity, law.train) = (2_000_000, 2_000_000);
+            law.window_bytes = law.window_for(law.capacity);
+            law.grow(100 * RTT_US, law.window_bytes, rate, 6_000, false);
+            law.grow(200 * RTT_US, law.window_bytes, rate, 6_000, false);
+            assert_eq!(law.trial.is_some(), tries, "{rate}");
+            if let Some((aim, before)) = law.trial {
+                law.undone(aim, before, 300 * RTT_US, Some(2 * rate), false);
+                assert_eq!((law.queue_us(), law.capacity), (0, 2 * rate));
+            }
         }
     }
 

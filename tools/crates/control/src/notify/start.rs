@@ -138,6 +138,12 @@ impl Notify {
             let train = self.meter.train(pause_us, least_us, rtt_us / 4, packet_bytes);
             self.train = self.train.max(train.unwrap_or(0));
             let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(self.packet_rate());
+            if train.is_some() {
+                self.read.train_us = now_us;
+            } else if self.fine() && now_us - self.read.train_us > rtt_us * 3 / 2 && average > self.capacity / 2 {
+                // Bunches show nothing either.
+                (self.read.slots, self.read.grown_us) = (true, None);
+            }
             // A packet is little in the longer time that this is taken over; a round trip may hold no more.
             let seen = train.unwrap_or(0).max(average).max(self.rate().unwrap_or(0));
             if seen > self.capacity {
@@ -158,20 +164,26 @@ impl Notify {
     /// requests, each packet counts, and looks are fine enough.
     fn grows(&self) -> bool {
         self.capacity / 9 > self.capacity_before() / 8
+            && !self.read.slots
             && carried(self.capacity, self.rtt_us()) >= self.bunches_from()
             && self.rtt_us() / BUNCHES >= 6 * LOOK_US
             && self.received_bytes.is_some()
     }
 
-    /// Trains have not shown half of a C that has grown by a third, though looks are fine enough, and packets were enough: all
-    /// comes in slots.
+    /// Trains have not shown half of a C that has grown by a third, or bunches none at all, though looks are fine enough, and
+    /// packets were enough: all comes in slots.
     pub(super) fn blind(&self) -> bool {
         self.phase == Phase::Start
-            && self.train < self.capacity / 2
+            && (self.train < self.capacity / 2 || self.read.slots)
             && self.known < self.capacity / 4 * 3
             && self.received_bytes.is_some()
-            && self.rtt_us() >= BLIND_LOOKS * LOOK_US
+            && self.looks()
             && carried(self.capacity, self.rtt_us()) >= BLIND_BYTES
+    }
+
+    /// Looks are fine enough for trains.
+    pub(super) fn looks(&self) -> bool {
+        self.rtt_us() >= BLIND_LOOKS * LOOK_US
     }
 
     /// C has grown by half in one and a half round trips.
