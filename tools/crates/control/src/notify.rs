@@ -125,7 +125,8 @@ struct ThisRead {
     lost_much: bool,
     /// A loss has shown that the queue holds no more than the slack.
     shallow: bool,
-    /// When a train was last seen; and that data come in slots, as bunches have shown none for one and a half round trips.
+    /// When a train was last seen, or a hole held one back; and that bunches have shown none for one and a half round trips:
+    /// data come in slots.
     train_us: u64,
     slots: bool,
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
@@ -192,7 +193,8 @@ pub struct Notify {
     /// Successive pages with too long a queue.
     queued_trips: u32,
     last_queue_us: u64,
-    /// The least round-trip time since a queue was found not to be this session's; 0 before that.
+    /// The least round-trip time since one was found to be no queue of this session's: others fill it, or slots make packets
+    /// wait; 0 before that.
     floor_us: u64,
     /// The latest change of W, to be undone if it does not bring what it should.
     trial: Option<(Aim, Before)>,
@@ -358,7 +360,10 @@ impl Notify {
         self.phase = phase;
         match phase {
             Phase::Rest => (),
-            Phase::Start => (self.proven, self.known, self.train) = (self.capacity, self.capacity, 0),
+            Phase::Start => {
+                (self.proven, self.known, self.train) = (self.capacity, self.capacity, 0);
+                self.read.grown_us = None;
+            }
             Phase::Cruise => self.window_bytes = self.window_for(self.capacity),
         }
         self.full_us = None;

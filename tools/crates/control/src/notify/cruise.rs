@@ -333,8 +333,8 @@ impl Notify {
         let alone = !shared && self.read.lost_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
         let cut = cut || alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
         let long = queue_us > self.queue_high_us();
-        // More arrives than a link that is full at C brings: what waits may wait for no link.
-        let more = self.looks() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
+        // More arrives than a link that is full at C brings: what waits may wait for no link. Near by the step is too much.
+        let more = !shared && self.looks_finely() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
         let may = far || !long && (gaining || cut || !self.read.shallow && (slow || unproven || none || more));
         if !may || self.window_bytes >= self.bound() {
             self.steps.short_us = None;
@@ -411,8 +411,11 @@ impl Notify {
                 let gain = if slower(before.rate, before.capacity) { half.min(room) } else { half };
                 if rate > before.rate.saturating_add(gain) && !lost {
                     self.capacity = self.capacity.max(rate);
-                    // The path had room: what made packets wait was no queue.
-                    self.floor_us = before.srtt_us.min(self.path.srtt_us).into();
+                    let waits_us = u64::from(self.path.srtt_us.saturating_sub(before.srtt_us));
+                    if carried(4 * rate, waits_us) < changed_by {
+                        // The path had room, and little waits of what W has more: what waited before was no queue.
+                        self.floor_us = self.path.srtt_us.min(before.srtt_us).into();
+                    }
                     let loop_us =
                         self.window_bytes.saturating_sub(self.slack_bytes()) * 1_000_000 / self.capacity.max(1);
                     self.read.late_us = loop_us.saturating_sub(self.rtt_us());
@@ -521,20 +524,24 @@ mod tests {
         }
     }
 
-    /// And where the step brings more, what waited before it waits for no link.
+    /// And where the step brings more, and little more waits, what waited before it waits for no link.
     #[test]
     fn more_than_a_full_link_brings_is_tried() {
-        for (rate, tries) in [(2_100_000, true), (2_050_000, false)] {
+        let tried = |rate, shared| {
             let mut law = cruising(6_000);
             (law.capacity, law.train) = (2_000_000, 2_000_000);
             law.window_bytes = law.window_for(law.capacity);
-            law.grow(100 * RTT_US, law.window_bytes, rate, 6_000, false);
-            law.grow(200 * RTT_US, law.window_bytes, rate, 6_000, false);
-            assert_eq!(law.trial.is_some(), tries, "{rate}");
-            if let Some((aim, before)) = law.trial {
-                law.undone(aim, before, 300 * RTT_US, Some(2 * rate), false);
-                assert_eq!((law.queue_us(), law.capacity), (0, 2 * rate));
-            }
+            law.grow(100 * RTT_US, law.window_bytes, rate, 6_000, shared);
+            law.grow(200 * RTT_US, law.window_bytes, rate, 6_000, shared);
+            law
+        };
+        assert!(tried(2_050_000, false).trial.is_none() && tried(2_100_000, true).trial.is_none());
+        for (waits_us, queue_us) in [(0, 0), (1_000, 1_000), (2_000, 8_000)] {
+            let mut law = tried(2_100_000, false);
+            let (aim, before) = law.trial.expect("a step");
+            law.path.srtt_us += waits_us;
+            law.undone(aim, before, 300 * RTT_US, Some(4_200_000), false);
+            assert_eq!((law.queue_us(), law.capacity), (queue_us, 4_200_000));
         }
     }
 

@@ -13,6 +13,8 @@ const SETTLE_TRIPS: u64 = 2;
 const PATIENCE_TRIPS: u64 = 10;
 /// Finest look at the counters.
 const LOOK_US: u64 = 100;
+/// So many looks at a bunch of requests tell whether it is a train.
+const BUNCH_LOOKS: u64 = 6;
 /// So many of these in a round trip are fine enough for trains, and so many bytes are enough.
 const BLIND_LOOKS: u64 = 40;
 const BLIND_BYTES: u64 = 32 << 10;
@@ -133,14 +135,16 @@ impl Notify {
         if !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us()) {
             let rtt_us = self.rtt_us();
             let part_us = self.bunch_us() / 4;
+            let bunch_looks = 2 * part_us / LOOK_US.max(now_us - self.last_tick_us);
             let (pause_us, least_us) = if self.fine() { (part_us, part_us) } else { (rtt_us / 8, rtt_us / 16) };
             let packet_bytes = self.path.mss_bytes.into();
             let train = self.meter.train(pause_us, least_us, rtt_us / 4, packet_bytes);
             self.train = self.train.max(train.unwrap_or(0));
             let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(self.packet_rate());
+            let unseen = now_us - self.read.train_us > rtt_us * 3 / 2;
             if train.is_some() {
                 self.read.train_us = now_us;
-            } else if self.fine() && now_us - self.read.train_us > rtt_us * 3 / 2 && average > self.capacity / 2 {
+            } else if self.fine() && unseen && bunch_looks >= BUNCH_LOOKS && average > self.capacity / 2 {
                 // Bunches show nothing either.
                 (self.read.slots, self.read.grown_us) = (true, None);
             }
@@ -149,6 +153,8 @@ impl Notify {
             if seen > self.capacity {
                 (self.capacity, self.proven, self.full_us) = (seen, seen, None);
             }
+        } else {
+            self.read.train_us = now_us;
         }
         let span_us = self.rtt_us() * 3 / 2;
         self.found.push_back((now_us, self.capacity));
@@ -177,12 +183,12 @@ impl Notify {
             && (self.train < self.capacity / 2 || self.read.slots)
             && self.known < self.capacity / 4 * 3
             && self.received_bytes.is_some()
-            && self.looks()
+            && self.looks_finely()
             && carried(self.capacity, self.rtt_us()) >= BLIND_BYTES
     }
 
     /// Looks are fine enough for trains.
-    pub(super) fn looks(&self) -> bool {
+    pub(super) fn looks_finely(&self) -> bool {
         self.rtt_us() >= BLIND_LOOKS * LOOK_US
     }
 
