@@ -331,11 +331,12 @@ impl Notify {
         let cut = told && much_slower(self.capacity, self.train) && queue_us < self.request_us() / 2;
         // More has arrived in this read, before the path became slower for some time, or others came, who have gone.
         let alone = !shared && self.read.lost_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
-        let cut = cut || alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
+        let had_more = alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
         let long = queue_us > self.queue_high_us();
         // More arrives than a link that is full at C brings: what waits may wait for no link. Near by the step is too much.
         let more = !shared && self.looks_finely() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
-        let may = far || !long && (gaining || cut || !self.read.shallow && (slow || unproven || none || more));
+        let unsure = slow || unproven || none || more;
+        let may = far || !long && (gaining || cut || had_more || !self.read.shallow && unsure);
         if !may || self.window_bytes >= self.bound() {
             self.steps.short_us = None;
             return;

@@ -131,6 +131,7 @@ impl Notify {
 
     /// C, from the trains in which packets arrive.
     fn find(&mut self, now_us: u64) {
+        let span_us = self.rtt_us() * 3 / 2;
         // What a hole held back shows no rate, nor does the mean that it is still in.
         if !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us()) {
             let rtt_us = self.rtt_us();
@@ -141,7 +142,7 @@ impl Notify {
             let train = self.meter.train(pause_us, least_us, rtt_us / 4, packet_bytes);
             self.train = self.train.max(train.unwrap_or(0));
             let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(self.packet_rate());
-            let unseen = now_us - self.read.train_us > rtt_us * 3 / 2;
+            let unseen = now_us - self.read.train_us > span_us;
             if train.is_some() {
                 self.read.train_us = now_us;
             } else if self.fine() && unseen && bunch_looks >= BUNCH_LOOKS && average > self.capacity / 2 {
@@ -156,7 +157,6 @@ impl Notify {
         } else {
             self.read.train_us = now_us;
         }
-        let span_us = self.rtt_us() * 3 / 2;
         self.found.push_back((now_us, self.capacity));
         while self.found.front().is_some_and(|&(t, _)| now_us - t > span_us) {
             self.found.pop_front();
