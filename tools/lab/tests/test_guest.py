@@ -21,6 +21,7 @@ SHORT = ("workload.runtime_s=5",)
 LOSSY = (*SHORT, "net.loss_pct=0.2")
 LOSS_PCT = (0.05, 1, 5, 12)
 RANDOM = (*SHORT, "workload.kind=random", "workload.bs_kb=4", "workload.iodepth=16")
+ONE = (*SHORT, "workload.kind=random", "workload.bs_kb=4", "workload.iodepth=1", "net.rtt_ms=2.6")
 PATHS = (*SHORT, "workload.sessions=2", "workload.multipath=true")
 UNEQUAL = ("workload.runtime_s=4", "workload.luns=2", "workload.random_luns=1", "workload.random_iodepth=1")
 OFF = ("target.tpg_attributes.cwnd_feedback=0",)
@@ -73,6 +74,7 @@ RUNS = {
     "unequal disks": ("wan-1g-50ms", "feedback", UNEQUAL),
     "random stock": ("wan-100m-20ms", "stock", RANDOM),
     "random feedback": ("wan-100m-20ms", "feedback", RANDOM),
+    **{f"one read {variant}": ("wan-100m-20ms", variant, ONE) for variant in ("stock", "feedback")},
     "changes": ("wan-100m-20ms", "feedback", CHANGES),
     "sessions": ("wan-100m-20ms", "feedback", SESSIONS),
     "paths": ("wan-100m-20ms", "stock", PATHS),
@@ -156,6 +158,17 @@ def test_with_the_attribute_off_nothing_is_changed(results):
 def test_shorter_bursts_fit_a_short_queue(results):
     long, short = (results[f"pacing shift {shift}"] for shift in (0, 13))
     assert short["throughput_bytes_per_s"] > 2 * long["throughput_bytes_per_s"]
+
+
+def test_a_read_takes_no_more_packets_than_it_fills(results):
+    stock = results["one read stock"]
+    reads = stock["fio"]["io_bytes"] / 4096
+    assert reads < stock["mib"]["TcpOutSegs"] / 3 < 1.05 * reads  # 4096 bytes and a header
+
+
+def test_one_read_at_a_time_is_not_paced(results):
+    stock, feedback = (results[f"one read {variant}"]["fio"]["iops"] for variant in ("stock", "feedback"))
+    assert feedback > 0.98 * stock
 
 
 def test_the_start_finds_a_long_path_though_tcp_sends_evenly(results):

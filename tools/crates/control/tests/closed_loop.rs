@@ -422,6 +422,18 @@ fn far_away_the_start_keeps_up_with_slow_start() {
     }
 }
 
+/// Looks are too coarse for trains, and what is asked for beyond C is with responses that wait for each other: most of the
+/// path is found, where a seventh was.
+#[test]
+fn a_fast_path_near_by_is_found() {
+    for (rate, rtt_us) in [(312.5e6, 1_500), (625e6, 1_000), (1.25e9, 1_000), (1.25e9, 2_000)] {
+        let path = Path::new(rate, rtt_us, 0.25);
+        let run = path.run(StrategyName::Notify, 2.0);
+        println!("{path}: {:.3} of the rate, last half {:.3}", run.share(path), run.last_half_share(path));
+        assert!(run.share(path) > 0.6, "{path}");
+    }
+}
+
 /// Trains show nothing of a path that delivers in slots: in the last half of 24 round trips and a second so much arrives.
 #[test]
 fn a_path_with_slots_is_found_soon() {

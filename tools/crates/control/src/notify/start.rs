@@ -3,14 +3,14 @@
 
 use super::cruise::{much_slower, slower};
 use super::fill::BUNCHES;
-use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS};
+use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, START_PAGE_US};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
-/// Round trips after which it is over though less arrives: TCP recovers from losses.
-const PATIENCE_TRIPS: u64 = 10;
+/// So many times as long after which it is over though less arrives: TCP recovers from losses.
+const PATIENCE_TIMES: u64 = 5;
 /// Finest look at the counters.
 const LOOK_US: u64 = 100;
 /// So many looks at a bunch of requests tell whether it is a train.
@@ -37,7 +37,8 @@ impl Notify {
         // Where trains show nothing, more than C arrives only if it is asked for. While C doubles, what they have shown of it is
         // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few.
         let (ahead, question_bytes) = if self.blind() {
-            (self.capacity / 4, 0)
+            let request_rate = per_second(self.request(), self.rtt_us());
+            (if self.coarse() { request_rate.max(self.capacity / 8) } else { self.capacity / 4 }, 0)
         } else if self.doubles() && !self.fine() {
             (self.capacity / 8, if self.far() { self.request() } else { 0 })
         } else {
@@ -48,7 +49,7 @@ impl Notify {
         self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
 
         if input.path.is_some() {
-            if self.blind() && self.capacity / 5 >= self.capacity_before() / 4 {
+            if self.blind() && !self.coarse() && self.capacity / 5 >= self.capacity_before() / 4 {
                 // The path had room: what made packets wait was no queue.
                 self.floor_us = self.path.srtt_us.into();
             }
@@ -75,20 +76,24 @@ impl Notify {
         }
         let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0).min(MOST_AGE_US));
         let rate = self.meter.average(trip_us);
-        let full_trips = (input.now_us - *self.full_us.get_or_insert(input.now_us)) / trip_us.max(1);
+        let full_us = input.now_us - *self.full_us.get_or_insert(input.now_us);
+        // Near by some round trips are less than what a host or a disk is late now and then; and pages tell of a queue.
+        let least_us = if self.looks_finely() { 0 } else { 2 * START_PAGE_US };
+        let settle_us = (SETTLE_TRIPS * trip_us).max(least_us);
+        let settled = full_us >= settle_us;
         if congested {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
-        } else if full_trips >= SETTLE_TRIPS && self.idle(self.queue_us(), rate) {
+        } else if settled && self.idle(self.queue_us(), rate) {
             // The trains were no faster than they were asked for.
             let step = self.capacity / 8;
             self.capacity += if self.read.shallow { step.min(per_second(self.request(), self.rtt_us())) } else { step };
             self.full_us = None;
-        } else if full_trips >= SETTLE_TRIPS && rate.is_some_and(|rate| !much_slower(rate, self.capacity))
-            || full_trips >= PATIENCE_TRIPS
+        } else if settled && rate.is_some_and(|rate| !much_slower(rate, self.capacity))
+            || full_us >= PATIENCE_TIMES * settle_us
         {
             self.correct(input.now_us, rate);
             self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
@@ -177,14 +182,24 @@ impl Notify {
     }
 
     /// Trains have not shown half of a C that has grown by a third, or bunches none at all, though looks are fine enough, and
-    /// packets were enough: all comes in slots.
+    /// packets were enough: all comes in slots. Or looks are too coarse.
     pub(super) fn blind(&self) -> bool {
         self.phase == Phase::Start
-            && (self.train < self.capacity / 2 || self.read.slots)
             && self.known < self.capacity / 4 * 3
             && self.received_bytes.is_some()
-            && self.looks_finely()
-            && carried(self.capacity, self.rtt_us()) >= BLIND_BYTES
+            && (self.coarse()
+                || (self.train < self.capacity / 2 || self.read.slots)
+                    && self.looks_finely()
+                    && carried(self.capacity, self.rtt_us()) >= BLIND_BYTES)
+    }
+
+    /// Looks are too coarse for trains to tell all of a path that holds some requests. On a fast one what the slack asks for
+    /// beyond C is all with responses that wait for each other, at the pace that the target sends them: nothing tells that it
+    /// carries more.
+    fn coarse(&self) -> bool {
+        !self.looks_finely()
+            && self.read.late_us < self.rtt_us() / 2
+            && carried(self.capacity, self.rtt_us()) >= 4 * self.request()
     }
 
     /// Looks are fine enough for trains.
