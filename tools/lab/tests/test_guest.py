@@ -163,7 +163,7 @@ def test_shorter_bursts_fit_a_short_queue(results):
 def test_a_read_takes_no_more_packets_than_it_fills(results):
     stock = results["one read stock"]
     reads = stock["fio"]["io_bytes"] / 4096
-    assert reads < stock["mib"]["TcpOutSegs"] / 3 < 1.05 * reads  # 4096 bytes and a header
+    assert stock["mib"]["TcpOutSegs"] < 3.1 * reads  # 4096 bytes and a header
 
 
 def test_one_read_at_a_time_is_not_paced(results):
