@@ -299,6 +299,11 @@ impl Notify {
         per_second(self.path.mss_bytes.into(), self.rtt_us())
     }
 
+    /// A request in a round trip, in bytes/s.
+    fn request_rate(&self) -> u64 {
+        per_second(self.request(), self.rtt_us())
+    }
+
     fn rate_span_us(&self) -> u64 {
         (RATE_TRIPS * (self.rtt_us() + self.read.late_us)).max(RATE_US)
     }

@@ -5,7 +5,7 @@ use super::cruise::{much_slower, slower};
 use super::fill::BUNCHES;
 use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, START_PAGE_US};
 use crate::Input;
-use crate::rate::{carried, per_second};
+use crate::rate::carried;
 
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
@@ -18,6 +18,8 @@ const BUNCH_LOOKS: u64 = 6;
 /// So many of these in a round trip are fine enough for trains, and so many bytes are enough.
 const BLIND_LOOKS: u64 = 40;
 const BLIND_BYTES: u64 = 32 << 10;
+/// Where so many requests or more fill a path that is too near for that, trains do not tell all of it.
+const COARSE_REQUESTS: u64 = 4;
 /// From this round-trip time on the start keeps up with TCP's slow start. Nearer, as many bytes come in less time than looks
 /// and TCP's own bursts tell apart: on short queues that lost more than it won.
 const FAR_US: u64 = 55_000;
@@ -37,8 +39,7 @@ impl Notify {
         // Where trains show nothing, more than C arrives only if it is asked for. While C doubles, what they have shown of it is
         // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few.
         let (ahead, question_bytes) = if self.blind() {
-            let request_rate = per_second(self.request(), self.rtt_us());
-            (if self.coarse() { request_rate.max(self.capacity / 8) } else { self.capacity / 4 }, 0)
+            (if self.coarse() { self.request_rate().max(self.capacity / 8) } else { self.capacity / 4 }, 0)
         } else if self.doubles() && !self.fine() {
             (self.capacity / 8, if self.far() { self.request() } else { 0 })
         } else {
@@ -90,7 +91,7 @@ impl Notify {
         } else if settled && self.idle(self.queue_us(), rate) {
             // The trains were no faster than they were asked for.
             let step = self.capacity / 8;
-            self.capacity += if self.read.shallow { step.min(per_second(self.request(), self.rtt_us())) } else { step };
+            self.capacity += if self.read.shallow { step.min(self.request_rate()) } else { step };
             self.full_us = None;
         } else if settled && rate.is_some_and(|rate| !much_slower(rate, self.capacity))
             || full_us >= PATIENCE_TIMES * settle_us
@@ -177,7 +178,7 @@ impl Notify {
         self.capacity / 9 > self.capacity_before() / 8
             && !self.read.slots
             && carried(self.capacity, self.rtt_us()) >= self.bunches_from()
-            && self.rtt_us() / BUNCHES >= 6 * LOOK_US
+            && self.rtt_us() / BUNCHES >= BUNCH_LOOKS * LOOK_US
             && self.received_bytes.is_some()
     }
 
@@ -199,7 +200,7 @@ impl Notify {
     fn coarse(&self) -> bool {
         !self.looks_finely()
             && self.read.late_us < self.rtt_us() / 2
-            && carried(self.capacity, self.rtt_us()) >= 4 * self.request()
+            && carried(self.capacity, self.rtt_us()) >= COARSE_REQUESTS * self.request()
     }
 
     /// Looks are fine enough for trains.
