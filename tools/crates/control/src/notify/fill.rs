@@ -209,7 +209,9 @@ impl Notify {
         let full = fills && self.moving_us.saturating_sub(self.read.short_us) >= trip_us / 2 * 3;
         let Some(rate) = self.meter.before_pause(trip_us / 2) else { return };
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
-        if !full || !much_slower(rate, most) || input.share.is_some() || input.now_us < self.rivals.until_us {
+        // One pause tells once.
+        let told = self.read.slowed_us.is_some_and(|us| us >= self.moving_us);
+        if told || !full || !much_slower(rate, most) || input.share.is_some() || input.now_us < self.rivals.until_us {
             return;
         }
         // A change of the request size waits for all that is asked for.
@@ -358,6 +360,15 @@ mod tests {
         assert_eq!(capacity_after_a_hole(RATE / 4, 400), RATE / 4);
         // It was cwnd that let no more through.
         assert_eq!(capacity_after_a_hole(RATE / 4, 60), RATE);
+    }
+
+    #[test]
+    fn one_pause_tells_once() {
+        let mut law = holed(RATE / 8, 400);
+        law.slow_down(&HOLE, law.window_bytes);
+        assert_eq!(law.capacity, RATE / 4);
+        law.slow_down(&Input { now_us: HOLE.now_us + 100, ..HOLE }, law.window_bytes);
+        assert_eq!(law.capacity, RATE / 4);
     }
 
     #[test]
