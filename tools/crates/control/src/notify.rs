@@ -33,10 +33,10 @@ const ASSUMED_COMMANDS_PER_DISK: u64 = 256;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 60;
 /// Smaller requests than this cost more than fine metering gains, but where fewer than [`LEAST_REQUESTS`] of them fill the
-/// path, and not more than [`SMALL_PER_S`] arrive in a second.
+/// path, as two are a long queue then, and not more than [`SMALL_PER_S`] arrive in a second.
 const SMALL_REQUEST_BYTES: u64 = 16 << 10;
-const LEAST_REQUESTS: u64 = 3;
-const SMALL_PER_S: u64 = 2000;
+const LEAST_REQUESTS: u64 = 12;
+const SMALL_PER_S: u64 = 2500;
 /// The least where a path loses by itself: two short packets in a hundred.
 const LOSSY_REQUEST_BYTES: u64 = 32 << 10;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
@@ -257,7 +257,7 @@ impl Notify {
 
     /// The request size for a rate: a power of two, [`REQUESTS_PER_BDP`] to the bandwidth-delay product.
     fn request_for(&self, rate: u64) -> u32 {
-        let path_bytes = carried(rate, self.rtt_us());
+        let path_bytes = carried(rate, self.rtt_us() + self.read.late_us);
         let least = (path_bytes / LEAST_REQUESTS).max(rate / SMALL_PER_S).min(SMALL_REQUEST_BYTES);
         self.nearest_request(least.max(path_bytes / REQUESTS_PER_BDP))
     }
@@ -445,10 +445,13 @@ impl Notify {
         let now_us = input.now_us;
         let best = self.request_for(self.capacity);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
-        let crowded = self.window_for(self.capacity) + self.request() > commands * self.request();
-        // Few of them fill the path, or two are more than a short queue holds.
-        let coarse = u64::from(best) < SMALL_REQUEST_BYTES
-            || self.read.shallow && carried(self.capacity, self.rtt_us()) < 4 * self.request();
+        let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes());
+        let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
+        let crowded = crowds(self.request());
+        // The slack makes a long queue, and is more than a short one holds.
+        let coarse = best < self.request_bytes
+            && !crowds(best.into())
+            && self.slack_us() > (self.rtt_us() + self.read.late_us) / 4;
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         // The last packet of each is short, and cwnd counts packets.
@@ -461,9 +464,7 @@ impl Notify {
         } else if self.phase == Phase::Cruise
             && self.read.lossy_until_us == 0
             && self.trial.is_none()
-            && (best < self.request_bytes / 4 && self.slack_us() > self.rtt_us() / 4
-                || best < self.request_bytes && coarse
-                || fine)
+            && (coarse || fine)
         {
             best
         } else {
@@ -594,7 +595,12 @@ impl Strategy for Notify {
             (self.last_tick_us, self.moving_us, self.read.began_us) = (input.now_us, input.now_us, input.now_us);
         }
         if let Some(request_bytes) = input.request_bytes().filter(|&bytes| bytes != self.request_bytes) {
+            let slack_bytes = self.slack_bytes();
             self.request_bytes = request_bytes;
+            if self.phase == Phase::Cruise {
+                self.window_bytes = self.window_bytes.saturating_sub(slack_bytes) + self.slack_bytes();
+                (self.window_changed_us, self.trial, self.last_queue_us) = (input.now_us, None, 0);
+            }
             self.readers.clear();
         }
         self.readers.look(input.now_us, self.trip_us(), input.disks);
@@ -672,13 +678,59 @@ mod tests {
     }
 
     #[test]
+    fn requests_are_so_small_that_two_make_no_long_queue() {
+        for (rate, rtt_us, from_kib, to_kib) in [
+            (12_500_000, 20_000, 16, 16),
+            (17_900_000, 5_320, 16, 8),
+            (12_500_000, 2_000, 16, 4),
+            (36_600_000, 1_600, 16, 16), // too many in a second
+            (2_100_000, 133_000, 64, 16),
+            (12_500_000, 133_000, 64, 64), // no long queue
+        ] {
+            let mut law = Notify::new(Limits::default());
+            let srtt_us = rtt_us + 2_000;
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us, command_window: 512, ..PathState::default() });
+            (law.phase, law.capacity) = (Phase::Cruise, rate);
+            (law.request_bytes, law.wanted_request_bytes) = (from_kib << 10, from_kib << 10);
+            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
+            assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s, {rtt_us} us");
+        }
+    }
+
+    #[test]
+    fn requests_are_no_smaller_than_commands_allow() {
+        let mut law = Notify::new(Limits::default());
+        law.note(PathState { min_rtt_us: 8_000, srtt_us: 8_000, command_window: 16, ..PathState::default() });
+        (law.phase, law.capacity) = (Phase::Cruise, 12_500_000);
+        let mut sizes = vec![];
+        for round in 1..5 {
+            law.fit_request(&Input { now_us: round << 30, path: None, received: None, share: None, disks: &[] });
+            law.request_bytes = law.wanted_request_bytes;
+            sizes.push(law.request_bytes);
+        }
+        assert_eq!(sizes, [16 << 10; 4]);
+    }
+
+    #[test]
+    fn a_window_has_the_slack_of_its_requests() {
+        let mut law = Notify::new(Limits::default());
+        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
+        (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, 7_500_000, 16 << 10);
+        law.window_bytes = law.window_for(law.capacity);
+        let disks =
+            [DiskState { reading: true, request_bytes: 8 << 10, max_depth: 512, prompt: true, ..DiskState::default() }];
+        law.tick(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &disks });
+        assert_eq!((law.request_bytes, law.window_bytes), (8 << 10, law.window_for(law.capacity)));
+    }
+
+    #[test]
     fn requests_that_were_made_for_a_slower_path_grow_again() {
         let mut law = Notify::new(Limits::default());
         let (min_rtt_us, srtt_us) = (1_200, 1_400);
         law.note(PathState { min_rtt_us, srtt_us, command_window: 512, ..PathState::default() });
         law.phase = Phase::Cruise;
         for (rate, from_kib, to_kib) in
-            [(28_000_000, 4, 16), (12_500_000, 4, 4), (17_000_000, 4, 8), (6_000_000, 16, 4)]
+            [(34_000_000, 4, 16), (12_500_000, 4, 4), (22_000_000, 4, 8), (6_000_000, 16, 4)]
         {
             (law.capacity, law.request_bytes, law.wanted_request_bytes) = (rate, from_kib << 10, from_kib << 10);
             law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });

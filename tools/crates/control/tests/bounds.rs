@@ -125,4 +125,8 @@ fn what_is_asked_for_may_be_beyond_all_bounds() {
     for (now_us, last) in [(1, huge), (2, DiskState { reading: false, in_flight: 1, ..huge }), (1_000_000, huge)] {
         law.tick(&Input { now_us, path, received: None, share: None, disks: &[small, huge, huge, last] });
     }
+    // For so long that they seem to have all that they want.
+    for now_us in [10_000_000, 20_000_000, 30_000_000] {
+        law.tick(&Input { now_us, path, received: None, share: None, disks: &[huge, huge, huge] });
+    }
 }

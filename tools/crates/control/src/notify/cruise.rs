@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Cruise**: each move of W is judged by what it was made for.
 
-use super::{CRUISE_PAGE_US, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, THRESHOLD_TRIPS};
+use super::{
+    CRUISE_PAGE_US, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, SLACK_REQUESTS, SMALL_REQUEST_BYTES, THRESHOLD_TRIPS,
+};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
@@ -230,8 +232,9 @@ impl Notify {
 
     /// W where TCP's congestion control decides: so many cwnd, and slacks.
     fn tcp_bytes(&self, times: u64) -> u64 {
-        let bytes = self.path_cwnd_bytes().saturating_add(self.slack_bytes());
-        bytes.saturating_mul(times).saturating_add(self.late_bytes())
+        // Small requests are for a short queue; none of this waits on the path.
+        let slack = self.slack_bytes().max(SLACK_REQUESTS * SMALL_REQUEST_BYTES);
+        self.path_cwnd_bytes().saturating_add(slack).saturating_mul(times).saturating_add(self.late_bytes())
     }
 
     /// Others fill the queue: TCP's congestion control decides.

@@ -247,9 +247,9 @@ impl Notify {
     fn leisure_bytes(&self, now_us: u64) -> Option<u64> {
         let (least, most) = self.read.steady.bounds(now_us, STEADY_US.max(THRESHOLD_TRIPS * self.rtt_us()))?;
         let bytes = least.saturating_add((STEADY_REQUESTS + self.readers.sharing()) * self.request());
-        // Of a W of a few requests half is clearly less.
-        let half = most <= self.window_bytes / 2;
-        let window_bytes = if half { self.window_bytes.max(FIRST_BYTES) } else { self.window_bytes };
+        // Of a W of a few requests one less than three quarters is clearly less.
+        let clear = most.saturating_add(self.request()) <= self.window_bytes / 4 * 3;
+        let window_bytes = if clear { self.window_bytes.max(FIRST_BYTES) } else { self.window_bytes };
         (bytes <= window_bytes / 4 * 3 && !self.readers.compete()).then_some(bytes.min(self.window_bytes))
     }
 
