@@ -36,7 +36,7 @@ const REQUESTS_PER_BDP: u64 = 60;
 /// path, as two are a long queue then, and not more than [`SMALL_PER_S`] arrive in a second.
 const SMALL_REQUEST_BYTES: u64 = 16 << 10;
 const LEAST_REQUESTS: u64 = 12;
-const SMALL_PER_S: u64 = 2500;
+const SMALL_PER_S: u64 = 2000;
 /// The least where a path loses by itself: two short packets in a hundred.
 const LOSSY_REQUEST_BYTES: u64 = 32 << 10;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
@@ -682,7 +682,8 @@ mod tests {
         for (rate, rtt_us, from_kib, to_kib) in [
             (12_500_000, 20_000, 16, 16),
             (17_900_000, 5_320, 16, 8),
-            (12_500_000, 2_000, 16, 4),
+            (12_500_000, 2_000, 16, 8),
+            (9_000_000, 2_000, 16, 4),
             (36_600_000, 1_600, 16, 16), // too many in a second
             (2_100_000, 133_000, 64, 16),
             (12_500_000, 133_000, 64, 64), // no long queue
@@ -730,7 +731,7 @@ mod tests {
         law.note(PathState { min_rtt_us, srtt_us, command_window: 512, ..PathState::default() });
         law.phase = Phase::Cruise;
         for (rate, from_kib, to_kib) in
-            [(34_000_000, 4, 16), (12_500_000, 4, 4), (22_000_000, 4, 8), (6_000_000, 16, 4)]
+            [(28_000_000, 4, 16), (11_500_000, 4, 4), (17_000_000, 4, 8), (6_000_000, 16, 4)]
         {
             (law.capacity, law.request_bytes, law.wanted_request_bytes) = (rate, from_kib << 10, from_kib << 10);
             law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
