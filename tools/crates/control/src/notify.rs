@@ -247,6 +247,11 @@ impl Notify {
         self.rtt_us().max(self.path.srtt_us.into()).min(MAX_RTT_US)
     }
 
+    /// Of a request, without a queue.
+    fn late_trip_us(&self) -> u64 {
+        self.rtt_us() + self.read.late_us
+    }
+
     fn request(&self) -> u64 {
         u64::from(self.request_bytes)
     }
@@ -257,7 +262,7 @@ impl Notify {
 
     /// The request size for a rate: a power of two, [`REQUESTS_PER_BDP`] to the bandwidth-delay product.
     fn request_for(&self, rate: u64) -> u32 {
-        let path_bytes = carried(rate, self.rtt_us() + self.read.late_us);
+        let path_bytes = carried(rate, self.late_trip_us());
         let least = (path_bytes / LEAST_REQUESTS).max(rate / SMALL_PER_S).min(SMALL_REQUEST_BYTES);
         self.nearest_request(least.max(path_bytes / REQUESTS_PER_BDP))
     }
@@ -280,7 +285,7 @@ impl Notify {
 
     /// What the window should be if the path carries `rate`.
     fn window_for(&self, rate: u64) -> u64 {
-        carried(rate, self.rtt_us() + self.read.late_us).saturating_add(self.slack_bytes()).min(self.bound())
+        carried(rate, self.late_trip_us()).saturating_add(self.slack_bytes()).min(self.bound())
     }
 
     /// The same for a rate that may not be known yet.
@@ -305,7 +310,7 @@ impl Notify {
     }
 
     fn rate_span_us(&self) -> u64 {
-        (RATE_TRIPS * (self.rtt_us() + self.read.late_us)).max(RATE_US)
+        (RATE_TRIPS * self.late_trip_us()).max(RATE_US)
     }
 
     /// Commands that may be outstanding: what the target's command window and the disks take, less what the page needs.
@@ -439,7 +444,7 @@ impl Notify {
         (self.readers.claimed_bytes() / request).saturating_add(1) >= self.window_bytes / request
     }
 
-    /// Changes the request size when W has no room for more commands, or when requests turn out to be much too coarse
+    /// Changes the request size when W has no room for more commands, or when requests turn out to be too coarse
     /// for the path; rarely, since each change drains the queue.
     fn fit_request(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
@@ -449,9 +454,7 @@ impl Notify {
         let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
         let crowded = crowds(self.request());
         // The slack makes a long queue, and is more than a short one holds.
-        let coarse = best < self.request_bytes
-            && !crowds(best.into())
-            && self.slack_us() > (self.rtt_us() + self.read.late_us) / 4;
+        let coarse = best < self.request_bytes && !crowds(best.into()) && self.slack_us() > self.late_trip_us() / 4;
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         // The last packet of each is short, and cwnd counts packets.
