@@ -33,10 +33,10 @@ const ASSUMED_COMMANDS_PER_DISK: u64 = 256;
 /// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
 const REQUESTS_PER_BDP: u64 = 60;
 /// Smaller requests than this cost more than fine metering gains, but where fewer than [`LEAST_REQUESTS`] of them fill the
-/// path, as two are a long queue then, and not more than [`SMALL_PER_S`] arrive in a second.
+/// path, as two are a long queue then, and not many more than [`SMALL_PER_S`] arrive in a second.
 const SMALL_REQUEST_BYTES: u64 = 16 << 10;
 const LEAST_REQUESTS: u64 = 12;
-const SMALL_PER_S: u64 = 2000;
+const SMALL_PER_S: u64 = 4000;
 /// The least where a path loses by itself: two short packets in a hundred.
 const LOSSY_REQUEST_BYTES: u64 = 32 << 10;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
@@ -359,6 +359,11 @@ impl Notify {
     /// A queue this long is more than the slack explains.
     fn queue_high_us(&self) -> u64 {
         self.slack_us() + self.rtt_us() / 16
+    }
+
+    /// The same where the slack makes a long queue: whole requests make it longer than one of them needs.
+    fn queue_long_us(&self) -> u64 {
+        (self.request_us() + self.rtt_us() / 16).max(self.rtt_us() / 4).min(self.queue_high_us())
     }
 
     /// A queue this short may run empty.
@@ -685,9 +690,11 @@ mod tests {
         for (rate, rtt_us, from_kib, to_kib) in [
             (12_500_000, 20_000, 16, 16),
             (17_900_000, 5_320, 16, 8),
-            (12_500_000, 2_000, 16, 8),
+            (12_500_000, 2_000, 16, 4),
+            (26_000_000, 2_000, 16, 8), // more would be too many in a second
             (9_000_000, 2_000, 16, 4),
-            (36_600_000, 1_600, 16, 16), // too many in a second
+            (36_600_000, 1_600, 16, 8),
+            (70_000_000, 1_200, 16, 16),
             (2_100_000, 133_000, 64, 16),
             (12_500_000, 133_000, 64, 64), // no long queue
         ] {
@@ -698,6 +705,17 @@ mod tests {
             (law.request_bytes, law.wanted_request_bytes) = (from_kib << 10, from_kib << 10);
             law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
             assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s, {rtt_us} us");
+        }
+    }
+
+    /// In microseconds, of requests of so many KiB at 12.5 MB/s.
+    #[test]
+    fn where_two_requests_are_a_long_queue_less_is_long() {
+        for (rtt_us, kib, long_us) in [(2_000, 8, 780), (4_000, 8, 1_000), (20_000, 16, 3_870), (1_000, 4, 389)] {
+            let mut law = Notify::new(Limits::default());
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, ..PathState::default() });
+            (law.capacity, law.request_bytes) = (12_500_000, kib << 10);
+            assert_eq!(law.queue_long_us(), long_us, "RTT {rtt_us} us");
         }
     }
 
@@ -734,7 +752,7 @@ mod tests {
         law.note(PathState { min_rtt_us, srtt_us, command_window: 512, ..PathState::default() });
         law.phase = Phase::Cruise;
         for (rate, from_kib, to_kib) in
-            [(28_000_000, 4, 16), (11_500_000, 4, 4), (17_000_000, 4, 8), (6_000_000, 16, 4)]
+            [(70_000_000, 4, 16), (11_500_000, 4, 4), (34_000_000, 4, 8), (6_000_000, 16, 4)]
         {
             (law.capacity, law.request_bytes, law.wanted_request_bytes) = (rate, from_kib << 10, from_kib << 10);
             law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });

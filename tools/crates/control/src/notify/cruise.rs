@@ -7,7 +7,8 @@ use super::{
 use crate::Input;
 use crate::rate::{carried, per_second};
 
-/// The longest time without what has failed before.
+/// The least and the longest time without what has failed before: near by fifty round trips are over before much is seen.
+const LEAST_PATIENCE_US: u64 = 1_000_000;
 const MAX_PATIENCE_US: u64 = 10_000_000;
 /// To lose, to tell of it by duplicate acknowledgements, and to ask; which is not done all the time.
 const BLAME_TRIPS: u64 = 3;
@@ -52,6 +53,7 @@ impl Aim {
 pub(super) struct Patience {
     pub(super) until_us: u64,
     wait_us: u64,
+    lost_us: u64,
 }
 
 impl Patience {
@@ -61,10 +63,10 @@ impl Patience {
 
     /// Soon after the last time it is for twice as long, up to [`MAX_PATIENCE_US`].
     pub(super) fn lose(&mut self, now_us: u64, rtt_us: u64) {
-        let least_us = THRESHOLD_TRIPS * rtt_us;
-        let soon = now_us < self.until_us.saturating_add(self.wait_us);
+        let least_us = (THRESHOLD_TRIPS * rtt_us).max(LEAST_PATIENCE_US);
+        let soon = now_us < self.lost_us.saturating_add(2 * self.wait_us);
         self.wait_us = if soon { 2 * self.wait_us } else { 0 }.clamp(least_us, MAX_PATIENCE_US.max(least_us));
-        self.until_us = now_us + self.wait_us;
+        (self.until_us, self.lost_us) = (now_us + self.wait_us, now_us);
     }
 }
 
@@ -150,10 +152,12 @@ impl Notify {
         if std::mem::take(&mut self.read.gives) {
             self.window_bytes = self.window_bytes.max(goal);
         }
-        if congested && self.give_way(input.now_us, goal, rate, standing_us, proven_us) {
+        if congested && self.give_way(input, goal, rate, standing_us, proven_us) {
             return;
         }
-        let long = proven_us > self.queue_high_us() && (congested || input.now_us >= self.cuts.until_us);
+        // A cut that is not yet judged is not the next one's measure.
+        let long_us = if self.trial.is_none() { self.queue_long_us() } else { self.queue_high_us() };
+        let long = proven_us > long_us && (congested || input.now_us >= self.cuts.until_us);
         if let Some(rate) = rate.filter(|_| long) {
             self.shorten(input, rate, proven_us);
         } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked()) {
@@ -237,6 +241,12 @@ impl Notify {
         self.path_cwnd_bytes().saturating_add(slack).saturating_mul(times).saturating_add(self.late_bytes())
     }
 
+    /// Others have taken what had arrived before, and TCP decides: C, of which what they have had until now is a part.
+    pub(super) fn others(&mut self, now_us: u64, capacity: u64) -> u64 {
+        self.rivals.lose(now_us, self.rtt_us());
+        capacity.max(self.read.reached)
+    }
+
     /// Others fill the queue: TCP's congestion control decides.
     fn compete(&mut self, now_us: u64, goal: u64, rate: Option<u64>, longest_us: u64) {
         let most = self.tcp_bytes(1);
@@ -245,9 +255,12 @@ impl Notify {
         let half = self.capacity.max(self.read.reached) / 2;
         let half_bytes = carried(half, self.trip_us() + self.read.late_us).saturating_add(self.slack_bytes());
         self.read.gives = rate.is_some_and(|rate| self.taken(now_us, rate));
-        let goal = if self.read.gives { goal.min(half_bytes) } else { goal };
-        // A queue that stays as it is, whatever W, is the path's length.
-        let longer = self.window_bytes <= goal && goal < most && longest_us < self.queue_low_us();
+        let goal = if self.read.gives { half_bytes.min(self.bound()) } else { goal };
+        // A queue that stays as it is, whatever W, is the path's length, if all of what came before comes at that W.
+        let told = rate.is_some()
+            && !self.read.gives
+            && now_us - self.window_changed_us > self.rate_span_us() + self.trip_us();
+        let longer = told && self.window_bytes <= goal && goal < most && longest_us < self.queue_low_us();
         if alone || longer {
             self.rivals.until_us = now_us;
         }
@@ -255,7 +268,8 @@ impl Notify {
     }
 
     /// A loss that makes no long queue shorter; true if W or cwnd was the threshold.
-    fn give_way(&mut self, now_us: u64, goal: u64, rate: Option<u64>, standing_us: u64, proven_us: u64) -> bool {
+    fn give_way(&mut self, input: &Input<'_>, goal: u64, rate: Option<u64>, standing_us: u64, proven_us: u64) -> bool {
+        let (now_us, shared) = (input.now_us, input.share.is_some());
         self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
         if rate.is_some_and(|rate| self.elsewhere(rate)) {
             return false;
@@ -263,6 +277,13 @@ impl Notify {
         self.steps.patience.lose(now_us, self.rtt_us());
         if proven_us > self.queue_high_us() {
             return false;
+        }
+        // A queue that is taken for the path's length, and others'.
+        if !shared && self.whole_queue_us() > self.queue_high_us() && rate.is_some_and(|rate| self.taken(now_us, rate))
+        {
+            self.capacity = self.others(now_us, self.capacity);
+            self.reason = "others fill the queue".into();
+            return true;
         }
         if self.window_bytes > goal {
             self.read.shallow = true;
@@ -384,7 +405,9 @@ impl Notify {
                     // It stayed: the path has become longer, or others fill the queue.
                     self.floor_us = self.path.srtt_us.into();
                     self.reason = format!("a queue of {queue_us} us that is not ours");
-                    if !shared {
+                    if !shared && self.taken(now_us, rate) {
+                        capacity = self.others(now_us, capacity);
+                    } else if !shared {
                         self.rivals.lose(now_us, self.rtt_us());
                     }
                 } else if !settled || queue_us > self.queue_high_us() {
@@ -392,7 +415,7 @@ impl Notify {
                     return false;
                 } else if rate < before.rate.saturating_sub(half.max(before.rate / 32)) {
                     if !shared && self.taken(now_us, before.rate) {
-                        self.rivals.lose(now_us, self.rtt_us());
+                        capacity = self.others(now_us, capacity);
                         let (ours, all) = (before.rate / 1000, self.read.reached / 1000);
                         self.reason = format!("{ours} of {all} kB/s: others take the rest");
                     } else {
@@ -427,6 +450,7 @@ impl Notify {
                     self.steps.gained += 1;
                     return false;
                 }
+                let clear = self.read.losses == 0 && !shared && !self.held_back(now_us, self.rate_span_us());
                 // A loss is the step's, also one that is told of a little later; what there was before it the queue held.
                 if std::mem::take(&mut self.read.losses) > 0 {
                     self.read.lost_us = Some(now_us);
@@ -435,8 +459,9 @@ impl Notify {
                 self.steps.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
                 self.steps.patience.lose(now_us, self.rtt_us());
                 self.steps.gained = 0;
-                // The trains were a little too fast.
-                capacity = if much_slower(before.rate, capacity) { capacity } else { capacity.min(before.rate) };
+                // The trains were a little too fast, or too slow.
+                let most = if clear { before.rate.max(rate) } else { before.rate };
+                capacity = if much_slower(most, capacity) { capacity } else { most };
                 self.reason = format!("no more than {} kB/s", before.rate / 1000);
             }
         }
@@ -461,7 +486,7 @@ impl Notify {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, PathState};
+    use crate::{DiskState, Limits, PathState};
 
     const RTT_US: u64 = 20_000;
 
@@ -550,11 +575,97 @@ mod tests {
     }
 
     #[test]
+    fn a_step_that_fails_tells_what_arrives() {
+        for (rate, losses, capacity) in
+            [(2_030_000, 0, 2_030_000), (1_980_000, 0, 2_000_000), (2_030_000, 1, 2_000_000), (1_500_000, 0, 2_000_000)]
+        {
+            let mut law = cruising(2_000);
+            (law.capacity, law.window_bytes, law.read.losses) = (2_010_000, 80_000, losses);
+            let before =
+                Before { rate: 2_000_000, window_bytes: 70_000, capacity: 2_010_000, late_us: 0, srtt_us: 22_000 };
+            assert!(law.undone(Aim::More, before, 200 * RTT_US, Some(rate), false));
+            assert_eq!((law.capacity, law.window_bytes), (capacity, 70_000), "{rate} B/s, {losses} losses");
+        }
+    }
+
+    #[test]
+    fn patience_near_by_is_a_second_and_doubles() {
+        let mut patience = Patience::default();
+        patience.lose(20_000_000, 2_000);
+        assert_eq!(patience.until_us, 21_000_000);
+        patience.lose(21_500_000, 2_000);
+        assert_eq!(patience.until_us, 23_500_000);
+        patience.at_least(29_999_000);
+        patience.lose(30_000_000, 100_000);
+        assert_eq!(patience.until_us, 35_000_000, "not soon after it failed");
+    }
+
+    /// Among others that fill a queue of two round trips, which had nothing when the path was 2 MB/s.
+    #[test]
+    fn who_has_lost_half_of_the_path_takes_no_others_for_a_longer_one() {
+        for (rate, lost, ago, ends) in [
+            (1_000_000, true, 50, false),
+            (2_000_000, true, 50, true),
+            (2_000_000, true, 5, false), // the rate is not that of W yet
+            (1_000_000, false, 50, true),
+        ] {
+            let mut law = cruising(2 * RTT_US as u32);
+            (law.capacity, law.read.reached, law.floor_us) = (2_000_000, 2_000_000, 3 * RTT_US);
+            (law.path.snd_cwnd_pkts, law.path.command_window, law.path.notsent_bytes) = (200, 512, 100_000);
+            law.readers.look(0, RTT_US, &[DiskState { reading: true, max_depth: 512, ..DiskState::default() }]);
+            let now_us = 100 * RTT_US;
+            law.read.lost_us = lost.then_some(now_us);
+            law.rivals.until_us = 2 * now_us;
+            let goal = law.window_for(law.capacity);
+            (law.window_bytes, law.window_changed_us) = (goal, now_us - ago * RTT_US);
+            law.compete(now_us, goal, Some(rate), 0);
+            assert_eq!(law.rivals.until_us == now_us, ends, "{rate} B/s, lost {lost}");
+            // Half of what the path and its queue hold.
+            let half = carried(1_000_000, 3 * RTT_US) + law.slack_bytes();
+            assert_eq!(law.window_bytes, if rate < 2_000_000 && lost { half } else { goal });
+        }
+    }
+
+    #[test]
+    fn half_of_the_path_counts_with_the_queue_that_others_make() {
+        let mut law = cruising(4 * RTT_US as u32);
+        (law.capacity, law.read.reached, law.path.snd_cwnd_pkts) = (500_000, 2_000_000, 200);
+        (law.path.command_window, law.path.notsent_bytes) = (512, 100_000);
+        law.readers.look(0, RTT_US, &[DiskState { reading: true, max_depth: 512, ..DiskState::default() }]);
+        law.read.lost_us = Some(100 * RTT_US);
+        law.capacity = law.others(100 * RTT_US, law.capacity);
+        assert_eq!(law.capacity, 2_000_000);
+        law.compete(100 * RTT_US, law.window_for(law.capacity), Some(500_000), 4 * RTT_US);
+        assert_eq!(law.window_bytes, carried(1_000_000, 5 * RTT_US) + law.slack_bytes());
+    }
+
+    /// The queue was taken for the path's length, which it is if all that came before still comes.
+    #[test]
+    fn a_loss_behind_a_queue_that_stays_is_others_if_less_arrives() {
+        for (rate, queue_us, proven_us, shared, others) in [
+            (1_000_000, 100_000, 0, false, true),
+            (1_000_000, 100_000, 100_000, false, false), // the path may have become slower
+            (1_000_000, 100_000, 0, true, false),
+            (1_900_000, 100_000, 0, false, false),
+            (1_000_000, 1_000, 0, false, false),
+        ] {
+            let mut law = cruising(queue_us);
+            let now_us = 100 * RTT_US;
+            (law.capacity, law.read.reached, law.floor_us) = (1_000_000, 2_000_000, law.path.srtt_us.into());
+            (law.window_bytes, law.read.lost_us) = (60_000, Some(now_us));
+            let input = Input { share: shared.then_some(1_000_000), ..at(100) };
+            law.give_way(&input, 60_000, Some(rate), 0, proven_us);
+            assert_eq!(law.rivals.until_us > now_us, others, "{rate} B/s, {queue_us} us, shared {shared}");
+            assert_eq!(law.capacity, if others { 2_000_000 } else { 1_000_000 });
+        }
+    }
+
+    #[test]
     fn a_cwnd_that_lost_says_nothing_of_what_is_late() {
         let mut law = cruising(2_000);
         law.path.prior_cwnd_pkts = 20;
         (law.read.late_us, law.window_bytes) = (50_000, 200_000);
-        assert!(law.give_way(10 * RTT_US, 200_000, None, RTT_US, RTT_US));
+        assert!(law.give_way(&at(10), 200_000, None, RTT_US, RTT_US));
         assert_eq!(law.window_bytes, (20 * 1448).max(law.slack_bytes()) + 40_000);
     }
 

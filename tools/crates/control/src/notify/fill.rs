@@ -219,8 +219,7 @@ impl Notify {
         let settles_us = RECOVERY_TRIPS * trip_us + self.rate_span_us();
         if self.read.slowed_us.take().is_some_and(|us| input.now_us - us > settles_us) {
             // What W is made for since then loses nothing on a path that has only become slower: C was not that path's.
-            self.capacity = self.capacity.max(self.read.reached);
-            self.rivals.lose(input.now_us, self.rtt_us());
+            self.capacity = self.others(input.now_us, self.capacity);
             self.reason = format!("{} kB/s before one more loss: others take the rest", rate / 1000);
             return;
         }
