@@ -241,7 +241,7 @@ impl Notify {
         self.path_cwnd_bytes().saturating_add(slack).saturating_mul(times).saturating_add(self.late_bytes())
     }
 
-    /// Others have taken what had arrived before, and TCP decides: C, of which what they have had until now is a part.
+    /// Others have taken what had arrived before, and TCP decides. What C is then, in bytes/s: cuts before were for what they left.
     pub(super) fn others(&mut self, now_us: u64, capacity: u64) -> u64 {
         self.rivals.lose(now_us, self.rtt_us());
         capacity.max(self.read.reached)
@@ -267,7 +267,7 @@ impl Notify {
         self.window_bytes = most.min(goal);
     }
 
-    /// A loss that makes no long queue shorter; true if W or cwnd was the threshold.
+    /// A loss that makes no long queue shorter; true if W or cwnd was the threshold, or it is others'.
     fn give_way(&mut self, input: &Input<'_>, goal: u64, rate: Option<u64>, standing_us: u64, proven_us: u64) -> bool {
         let (now_us, shared) = (input.now_us, input.share.is_some());
         self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
@@ -600,7 +600,15 @@ mod tests {
         assert_eq!(patience.until_us, 35_000_000, "not soon after it failed");
     }
 
-    /// Among others that fill a queue of two round trips, which had nothing when the path was 2 MB/s.
+    /// Among others, who had nothing when 2 MB/s arrived; neither cwnd nor commands are few.
+    fn competing(queue_us: u32) -> Notify {
+        let mut law = cruising(queue_us);
+        law.read.reached = 2_000_000;
+        (law.path.snd_cwnd_pkts, law.path.command_window, law.path.notsent_bytes) = (200, 512, 100_000);
+        law.readers.look(0, RTT_US, &[DiskState { reading: true, max_depth: 512, ..DiskState::default() }]);
+        law
+    }
+
     #[test]
     fn who_has_lost_half_of_the_path_takes_no_others_for_a_longer_one() {
         for (rate, lost, ago, ends) in [
@@ -609,10 +617,8 @@ mod tests {
             (2_000_000, true, 5, false), // the rate is not that of W yet
             (1_000_000, false, 50, true),
         ] {
-            let mut law = cruising(2 * RTT_US as u32);
-            (law.capacity, law.read.reached, law.floor_us) = (2_000_000, 2_000_000, 3 * RTT_US);
-            (law.path.snd_cwnd_pkts, law.path.command_window, law.path.notsent_bytes) = (200, 512, 100_000);
-            law.readers.look(0, RTT_US, &[DiskState { reading: true, max_depth: 512, ..DiskState::default() }]);
+            let mut law = competing(2 * RTT_US as u32);
+            (law.capacity, law.floor_us) = (2_000_000, 3 * RTT_US);
             let now_us = 100 * RTT_US;
             law.read.lost_us = lost.then_some(now_us);
             law.rivals.until_us = 2 * now_us;
@@ -628,10 +634,8 @@ mod tests {
 
     #[test]
     fn half_of_the_path_counts_with_the_queue_that_others_make() {
-        let mut law = cruising(4 * RTT_US as u32);
-        (law.capacity, law.read.reached, law.path.snd_cwnd_pkts) = (500_000, 2_000_000, 200);
-        (law.path.command_window, law.path.notsent_bytes) = (512, 100_000);
-        law.readers.look(0, RTT_US, &[DiskState { reading: true, max_depth: 512, ..DiskState::default() }]);
+        let mut law = competing(4 * RTT_US as u32);
+        law.capacity = 500_000;
         law.read.lost_us = Some(100 * RTT_US);
         law.capacity = law.others(100 * RTT_US, law.capacity);
         assert_eq!(law.capacity, 2_000_000);
