@@ -138,7 +138,9 @@ struct ThisRead {
     slowed_us: Option<u64>,
     /// The request size has been changed.
     changed: bool,
-    /// When F was last less than 7/8 of W by a request or more.
+    /// F is all that it may be, give or take a request.
+    full: bool,
+    /// When F was last less than 7/8 of W by a request or more, or no more after a hole.
     short_us: u64,
     /// When C last grew so that bunches may show more.
     grown_us: Option<u64>,
@@ -201,6 +203,8 @@ pub struct Notify {
     steps: Steps,
     /// Others fill the queue: W is TCP's cwnd, or for half of the path.
     rivals: Patience,
+    /// No request more for gaps where a queue stands.
+    gaps: Patience,
     /// No cuts for a queue.
     cuts: Patience,
     /// W does not grow: after a loss, and after one that showed the threshold.
@@ -625,12 +629,15 @@ impl Strategy for Notify {
         } else if self.read.hole && self.meter.latest_bytes() > 0 {
             (self.read.hole, self.read.hole_us) = (false, Some(input.now_us));
         }
-        let starts = self.phase != Phase::Cruise;
+        let (starts, window_bytes) = (self.phase != Phase::Cruise, self.window_bytes);
         if starts {
             self.start(input);
         } else {
             self.cruise(input);
             self.fill(input);
+        }
+        if self.window_bytes != window_bytes {
+            self.window_changed_us = input.now_us;
         }
         let next_us = input.now_us + self.look_us(input.now_us, starts);
         if self.filled_bytes + self.request() <= self.window_bytes {

@@ -27,6 +27,8 @@ pub(super) enum Aim {
     Shorter { queue_us: u64, emptied_us: u64 },
     /// More arrives.
     More,
+    /// One more request hides gaps, though a queue stands.
+    Gaps,
 }
 
 /// What there was before a change of W, to come back to.
@@ -43,7 +45,7 @@ impl Aim {
     fn emptied_us(&self) -> u64 {
         match *self {
             Self::Shorter { emptied_us, .. } => emptied_us.min(MAX_RTT_US),
-            Self::More => 0,
+            Self::More | Self::Gaps => 0,
         }
     }
 }
@@ -102,15 +104,11 @@ pub(super) fn much_slower(rate: u64, capacity: u64) -> bool {
 
 impl Notify {
     pub(super) fn cruise(&mut self, input: &Input<'_>) {
-        let before = self.window_bytes;
         // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
         if input.path.is_some() && self.path.asked_us.saturating_sub(self.window_changed_us) > answer_us {
             self.adjust(input);
-        }
-        if self.window_bytes != before {
-            self.window_changed_us = input.now_us;
         }
     }
 
@@ -175,7 +173,7 @@ impl Notify {
                     self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
                 }
             } else if let Some(rate) = rate.filter(|_| self.asked_in_full()) {
-                self.grow(input.now_us, goal, rate, longest_us, input.share.is_some());
+                self.grow(input.now_us, goal, rate, (standing_us, longest_us), input.share.is_some());
             }
         }
     }
@@ -203,7 +201,7 @@ impl Notify {
         let apart_us = BLAME_TRIPS * self.trip_us();
         let last_us = self.read.own_us.last().copied();
         let again = last_us.is_some_and(|us| now_us - us <= apart_us);
-        if again || self.overflows() || input.share.is_some() || now_us < self.rivals.until_us {
+        if again || self.overflows() || self.brimful() || input.share.is_some() || now_us < self.rivals.until_us {
             return;
         }
         let since_us = self.read.losses_us.max(self.read.began_us).max(last_us.unwrap_or(0));
@@ -216,6 +214,26 @@ impl Notify {
         if self.read.own_us.len() >= OWN_LOSSES - usize::from(self.lossy(now_us)) {
             self.read.lossy_until_us = now_us + long_us;
         }
+    }
+
+    /// All of the path was in flight, and something waits: the queue may be short.
+    fn brimful(&self) -> bool {
+        let path_bytes = carried(self.capacity, self.rtt_us()) / 16 * 15;
+        self.queue_us() > self.queue_low_us() && self.path_bytes().min(self.lost_bytes()) >= path_bytes
+    }
+
+    /// cwnd when something was lost last.
+    fn lost_bytes(&self) -> u64 {
+        u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes)
+    }
+
+    /// Less than W, which has lost something, but not much less than the path holds, if that is known.
+    pub(super) fn backed_off(&self) -> u64 {
+        if !self.told() {
+            return self.window_bytes;
+        }
+        let least = carried(self.capacity, self.rtt_us()) / 16 * 15 + self.late_bytes();
+        self.window_bytes.saturating_sub(self.request().max(self.window_bytes / 32)).max(least).min(self.window_bytes)
     }
 
     /// There is a queue that may have lost something.
@@ -294,9 +312,12 @@ impl Notify {
             return true;
         }
         if standing_us > self.queue_low_us() {
-            let lost_at = u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes);
+            let lost_at = self.lost_bytes();
             let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
-            self.window_bytes = self.window_bytes.min(most);
+            // What others take is answered by them.
+            let ours = rate.is_none_or(|rate| !self.taken(now_us, rate));
+            self.window_bytes =
+                if most >= self.window_bytes && ours { self.backed_off() } else { self.window_bytes.min(most) };
             self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
             self.reason = format!("loss at {} kB", lost_at / 1000);
             return true;
@@ -329,7 +350,7 @@ impl Notify {
     }
 
     /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
-    fn grow(&mut self, now_us: u64, goal: u64, rate: u64, queue_us: u64, shared: bool) {
+    fn grow(&mut self, now_us: u64, goal: u64, rate: u64, (standing_us, queue_us): (u64, u64), shared: bool) {
         let slack = self.slack_bytes();
         let most =
             if self.read.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
@@ -338,7 +359,11 @@ impl Notify {
         let slow = slower(rate.saturating_add(packet), self.capacity);
         if self.window_bytes < most && slow {
             // The rate is that of all of W.
-            if now_us - self.unfilled_us > self.rate_span_us() + self.trip_us() {
+            let busy = standing_us > self.slack_us();
+            let may = !busy || now_us >= self.gaps.until_us;
+            if now_us - self.unfilled_us.max(self.window_changed_us) > self.rate_span_us() + self.trip_us() && may {
+                // With such a queue there may be none, and C be too much.
+                self.trial = busy.then(|| (Aim::Gaps, self.before(rate)));
                 self.window_bytes = (self.window_bytes + self.request()).min(most);
                 self.reason = format!("less than the {} kB/s of the trains", self.capacity / 1000);
             }
@@ -426,6 +451,26 @@ impl Notify {
                     return false;
                 }
                 self.last_queue_us = 0;
+            }
+            Aim::Gaps => {
+                let lost = self.read.losses > 0;
+                if !settled && !lost {
+                    self.trial = Some((aim, before));
+                    return true;
+                }
+                if rate > before.rate.saturating_add(half) && !lost {
+                    return false;
+                }
+                let clear = !lost && !shared && !self.held_back(now_us, self.rate_span_us());
+                if std::mem::take(&mut self.read.losses) > 0 {
+                    self.read.lost_us = Some(now_us);
+                    self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+                }
+                self.steps.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
+                self.gaps.lose(now_us, self.rtt_us());
+                let most = before.rate.max(rate);
+                capacity = if !clear || much_slower(most, capacity) { capacity } else { most.min(capacity) };
+                self.reason = format!("no gaps at {} kB/s", before.rate / 1000);
             }
             Aim::More => {
                 let lost = self.read.losses > 0 && !self.elsewhere(before.rate);
@@ -547,8 +592,8 @@ mod tests {
             let mut law = cruising(queue_us);
             (law.capacity, law.train, law.read.shallow, law.read.reached) = (2_000_000, train, true, reached);
             law.window_bytes = law.window_for(law.capacity);
-            law.grow(100 * RTT_US, law.window_bytes, 2_000_000, queue_us.into(), false);
-            law.grow(200 * RTT_US, law.window_bytes, 2_000_000, queue_us.into(), false);
+            law.grow(100 * RTT_US, law.window_bytes, 2_000_000, (0, queue_us.into()), false);
+            law.grow(200 * RTT_US, law.window_bytes, 2_000_000, (0, queue_us.into()), false);
             assert_eq!(law.trial.is_some(), tries, "{train} {reached} {queue_us}");
         }
     }
@@ -560,8 +605,8 @@ mod tests {
             let mut law = cruising(6_000);
             (law.capacity, law.train) = (2_000_000, 2_000_000);
             law.window_bytes = law.window_for(law.capacity);
-            law.grow(100 * RTT_US, law.window_bytes, rate, 6_000, shared);
-            law.grow(200 * RTT_US, law.window_bytes, rate, 6_000, shared);
+            law.grow(100 * RTT_US, law.window_bytes, rate, (0, 6_000), shared);
+            law.grow(200 * RTT_US, law.window_bytes, rate, (0, 6_000), shared);
             law
         };
         assert!(tried(2_050_000, false).trial.is_none() && tried(2_100_000, true).trial.is_none());
@@ -571,6 +616,51 @@ mod tests {
             law.path.srtt_us += waits_us;
             law.undone(aim, before, 300 * RTT_US, Some(4_200_000), false);
             assert_eq!((law.queue_us(), law.capacity), (queue_us, 4_200_000));
+        }
+    }
+
+    #[test]
+    fn a_request_more_where_a_queue_stands_is_taken_back_if_it_brings_nothing() {
+        for (standing_us, brings, kept) in [(0, 0, true), (40_000, 0, false), (40_000, 500_000, true)] {
+            let mut law = cruising(40_000);
+            law.capacity = 2_000_000;
+            let goal = law.window_for(law.capacity);
+            law.window_bytes = goal;
+            law.grow(100 * RTT_US, goal, 1_850_000, (standing_us, 40_000), false);
+            assert_eq!((law.window_bytes, law.trial.is_some()), (goal + law.request(), standing_us > 0));
+            if let Some((aim, before)) = law.trial.take() {
+                law.undone(aim, before, 200 * RTT_US, Some(1_850_000 + brings), false);
+            }
+            assert_eq!((law.window_bytes > goal, law.capacity == 2_000_000), (kept, kept));
+            assert_eq!(law.gaps.until_us == 0, kept);
+        }
+    }
+
+    #[test]
+    fn a_loss_at_the_model_is_a_shorter_queue() {
+        for (rate, takes) in [(2_000_000, false), (1_000_000, true)] {
+            let mut law = cruising(6_000);
+            (law.capacity, law.read.reached, law.path.prior_cwnd_pkts) = (2_000_000, 2_000_000, 100);
+            let goal = law.window_for(law.capacity);
+            (law.window_bytes, law.read.lost_us, law.train) = (goal, Some(10 * RTT_US), 2_000_000);
+            law.path.notsent_bytes = 100_000;
+            assert!(law.give_way(&at(10), goal, Some(rate), 6_000, 6_000));
+            let less = if takes { goal } else { goal - law.request() };
+            assert_eq!(law.window_bytes, less, "{rate} B/s");
+            // Never much less than the path holds.
+            (0..9).for_each(|_| law.window_bytes = law.backed_off());
+            assert_eq!(law.window_bytes, carried(2_000_000, RTT_US) / 16 * 15);
+        }
+    }
+
+    #[test]
+    fn a_path_that_was_full_when_it_lost_does_not_lose_by_itself() {
+        for (prior_cwnd_pkts, own) in [(100, false), (12, true)] {
+            let mut law = cruising(5_000);
+            law.capacity = 2_000_000;
+            (law.window_bytes, law.path.prior_cwnd_pkts) = (law.window_for(law.capacity), prior_cwnd_pkts);
+            [10, 20, 30].into_iter().for_each(|trip| law.own_losses(&at(trip), 1));
+            assert_eq!(law.lossy(31 * RTT_US), own, "{prior_cwnd_pkts} packets");
         }
     }
 

@@ -44,6 +44,7 @@ impl Notify {
     /// let through anew when they come back. Before C is known each byte that arrives lets two through.
     pub(super) fn fill(&mut self, input: &Input<'_>) {
         self.read.paused = false;
+        let full = std::mem::take(&mut self.read.full);
         if self.lossy(input.now_us) {
             // What waits for cwnd makes no queue on the path.
             (self.filled_bytes, self.bucket_bytes) = (self.window_bytes, self.request());
@@ -75,6 +76,9 @@ impl Notify {
         }
         // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
         let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
+        if careful {
+            self.read.short_us = input.now_us;
+        }
         let window_bytes = if careful { self.window_bytes / 8 * 7 } else { self.window_bytes };
         // What waits for cwnd leaves at twice the rate of the acknowledgements.
         let ahead = if self.fine() { 0 } else { AHEAD_REQUESTS * lump };
@@ -84,8 +88,8 @@ impl Notify {
         self.filled_bytes = if left { used } else { self.filled_bytes }.min(window_bytes);
         // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst.
         // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
-        let full = self.capacity > 0 && asked / 3 >= carried(self.capacity, self.rtt_us()) / 4;
-        if done > 0 || !full {
+        let pipe_full = self.capacity > 0 && asked / 3 >= carried(self.capacity, self.rtt_us()) / 4;
+        if done > 0 || !pipe_full {
             self.moving_us = input.now_us;
         }
         let hole = input.received.is_none() || self.read.hole;
@@ -116,20 +120,27 @@ impl Notify {
             return;
         }
         let rate = self.fill_rate(input.now_us, overflowed, slow_start_bytes);
-        let allowed = carried(rate, input.now_us - self.last_tick_us);
-        // While F was W, time let nothing through, and does not do so in one burst when W grows.
-        let full = self.phase == Phase::Cruise && self.unfilled_us != self.last_tick_us;
+        let elapsed_us = input.now_us - self.last_tick_us;
+        let mut allowed = carried(rate, elapsed_us);
+        let gentle = self.gentle(input.now_us);
+        if gentle && asked >= window_bytes / 16 * 15 {
+            allowed = allowed.max(done.saturating_add(carried(rate / 16, elapsed_us)));
+        }
+        // While F was all that it may be, time let nothing through, and does not do so in one burst when that grows.
         let most = if full { 2 * lump } else { u64::MAX };
         self.bucket_bytes = self.bucket_bytes.saturating_add(allowed).saturating_sub(done).min(most);
         if self.doubles() && !self.fine() && !overflowed && slow_start_bytes.is_some_and(|b| b < self.bunches_from()) {
             // Slow start is not to wait for requests while they are few, nor for the question's place.
             self.filled_bytes = used.saturating_add(lump).min(window_bytes);
         }
-        let pending = self.bucket_bytes.saturating_sub(lump);
+        // One request more at a time, unless looks are rare.
+        let once = if gentle { lump.max(carried(rate, elapsed_us)) } else { u64::MAX };
+        let pending = self.bucket_bytes.saturating_sub(lump).min(once);
         if pending >= lump || self.filled_bytes + lump > window_bytes {
             self.filled_bytes = (self.filled_bytes + pending).min(window_bytes);
             self.bucket_bytes = self.bucket_bytes.min(lump);
         }
+        self.read.full = self.phase == Phase::Cruise && self.filled_bytes + lump > window_bytes;
     }
 
     /// A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
@@ -147,9 +158,17 @@ impl Notify {
             (rate / 2 * 3).min(arriving / 4 * 7)
         } else if self.doubles() || self.blind() {
             rate / 2 * 3
+        } else if self.gentle(now_us) {
+            // Trains err by a few parts in a hundred, which a short queue does not hold.
+            rate - if overflowed { rate / 32 } else { 0 }
         } else {
             rate + rate / if overflowed { 64 } else { 16 }
         }
+    }
+
+    /// Nobody else is there, and trains have told C: more need not be asked for to show that the path carries more.
+    fn gentle(&self, now_us: u64) -> bool {
+        self.phase == Phase::Cruise && now_us >= self.rivals.until_us && self.told()
     }
 
     /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
@@ -206,7 +225,7 @@ impl Notify {
     fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
         let trip_us = self.rtt_us();
         let fills = self.path_cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
-        let full = fills && self.moving_us.saturating_sub(self.read.short_us) >= trip_us / 2 * 3;
+        let full = fills && self.moving_us.saturating_sub(self.read.short_us) >= 2 * trip_us;
         let Some(rate) = self.meter.before_pause(trip_us / 2) else { return };
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
         // One pause tells once.
@@ -227,7 +246,6 @@ impl Notify {
         // The pause of an earlier hole may be a part of that.
         self.capacity = rate.max(self.capacity / SLOWER);
         self.window_bytes = self.window_for(self.capacity);
-        self.window_changed_us = input.now_us;
         self.reason = format!("{} kB/s before a loss", self.capacity / 1000);
     }
 
@@ -351,6 +369,27 @@ mod tests {
         assert_eq!(look(&mut law, 20_000), 11, "not what ten milliseconds let through");
         let request_us = law.request_us();
         assert_eq!(look(&mut law, 20_000 + 2 * request_us), 13);
+    }
+
+    /// What trains err by and the slack are more than a short queue holds: none of it is asked for on the way to W.
+    #[test]
+    fn a_reader_that_comes_back_is_let_through_at_c() {
+        let in_flight = 1000;
+        let disks =
+            [DiskState { reading: true, in_flight, request_bytes: 16 << 10, max_depth: 512, ..DiskState::default() }];
+        for (others, most) in [(false, 74), (true, 78)] {
+            let mut law = holed(RATE, 400);
+            law.train = RATE;
+            law.path.command_window = 512;
+            law.rivals.until_us = if others { 1 << 40 } else { 0 };
+            let (lump, now_us) = (law.request(), 50 * RTT_US);
+            (law.window_bytes, law.filled_bytes, law.bucket_bytes) = (200 * lump, 10 * lump, lump);
+            law.readers.look(now_us, RTT_US, &disks);
+            law.moving_us = now_us;
+            law.last_tick_us = now_us - carried(1_000_000, 64 * lump * 1_000_000 / RATE);
+            law.fill(&Input { now_us, path: None, received: None, share: None, disks: &disks });
+            assert!((most - 4..=most).contains(&(law.filled_bytes / lump)), "{}", law.filled_bytes / lump);
+        }
     }
 
     #[test]

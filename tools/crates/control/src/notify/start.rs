@@ -86,6 +86,7 @@ impl Notify {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
+            self.window_bytes = self.backed_off();
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
         } else if settled && self.idle(self.queue_us(), rate) {
@@ -201,6 +202,11 @@ impl Notify {
         !self.looks_finely()
             && self.read.late_us < self.rtt_us() / 2
             && carried(self.capacity, self.rtt_us()) >= COARSE_REQUESTS * self.request()
+    }
+
+    /// Trains have told C, and all that is asked for is on the path.
+    pub(super) fn told(&self) -> bool {
+        self.looks_finely() && self.read.late_us < self.rtt_us() / 16 && !much_slower(self.train, self.capacity)
     }
 
     /// Looks are fine enough for trains.
