@@ -230,7 +230,15 @@ impl Notify {
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
         // One pause tells once.
         let told = self.read.slowed_us.is_some_and(|us| us >= self.moving_us);
-        if told || !full || !much_slower(rate, most) || input.share.is_some() || input.now_us < self.rivals.until_us {
+        // While a change of the request size drains the path, less comes for that.
+        let drains = input.changing();
+        if told
+            || !full
+            || drains
+            || !much_slower(rate, most)
+            || input.share.is_some()
+            || input.now_us < self.rivals.until_us
+        {
             return;
         }
         // A change of the request size waits for all that is asked for.
@@ -398,6 +406,14 @@ mod tests {
         assert_eq!(capacity_after_a_hole(RATE / 4, 400), RATE / 4);
         // It was cwnd that let no more through.
         assert_eq!(capacity_after_a_hole(RATE / 4, 60), RATE);
+    }
+
+    #[test]
+    fn what_comes_while_the_request_size_changes_is_not_what_the_path_carries() {
+        let mut law = holed(RATE / 4, 400);
+        let disks = [DiskState { reading: true, changing: true, ..DiskState::default() }];
+        law.slow_down(&Input { disks: &disks, ..HOLE }, law.window_bytes);
+        assert_eq!(law.capacity, RATE);
     }
 
     #[test]
