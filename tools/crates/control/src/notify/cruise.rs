@@ -173,7 +173,7 @@ impl Notify {
                     self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
                 }
             } else if let Some(rate) = rate.filter(|_| self.asked_in_full()) {
-                self.grow(input.now_us, goal, rate, (standing_us, longest_us), input.share.is_some());
+                self.grow(input.now_us, goal, rate, standing_us, longest_us, input.share.is_some());
             }
         }
     }
@@ -218,8 +218,12 @@ impl Notify {
 
     /// All of the path was in flight, and something waits: the queue may be short.
     fn brimful(&self) -> bool {
-        let path_bytes = carried(self.capacity, self.rtt_us()) / 16 * 15;
-        self.queue_us() > self.queue_low_us() && self.path_bytes().min(self.lost_bytes()) >= path_bytes
+        self.queue_us() > self.queue_low_us() && self.path_bytes().min(self.lost_bytes()) >= self.brim_bytes()
+    }
+
+    /// Nearly all that the path holds.
+    fn brim_bytes(&self) -> u64 {
+        carried(self.capacity, self.rtt_us()) / 16 * 15
     }
 
     /// cwnd when something was lost last.
@@ -229,10 +233,10 @@ impl Notify {
 
     /// Less than W, which has lost something, but not much less than the path holds, if that is known.
     pub(super) fn backed_off(&self) -> u64 {
-        if !self.told() {
+        if !self.trains_tell() {
             return self.window_bytes;
         }
-        let least = carried(self.capacity, self.rtt_us()) / 16 * 15 + self.late_bytes();
+        let least = self.brim_bytes() + self.late_bytes();
         self.window_bytes.saturating_sub(self.request().max(self.window_bytes / 32)).max(least).min(self.window_bytes)
     }
 
@@ -296,9 +300,9 @@ impl Notify {
         if proven_us > self.queue_high_us() {
             return false;
         }
+        let taken = rate.is_some_and(|rate| self.taken(now_us, rate));
         // A queue that is taken for the path's length, and others'.
-        if !shared && self.whole_queue_us() > self.queue_high_us() && rate.is_some_and(|rate| self.taken(now_us, rate))
-        {
+        if !shared && self.whole_queue_us() > self.queue_high_us() && taken {
             self.capacity = self.others(now_us, self.capacity);
             self.reason = "others fill the queue".into();
             return true;
@@ -314,10 +318,9 @@ impl Notify {
         if standing_us > self.queue_low_us() {
             let lost_at = self.lost_bytes();
             let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
-            // What others take is answered by them.
-            let ours = rate.is_none_or(|rate| !self.taken(now_us, rate));
+            // W itself was the threshold; but what others take is answered by them.
             self.window_bytes =
-                if most >= self.window_bytes && ours { self.backed_off() } else { self.window_bytes.min(most) };
+                if most >= self.window_bytes && !taken { self.backed_off() } else { self.window_bytes.min(most) };
             self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
             self.reason = format!("loss at {} kB", lost_at / 1000);
             return true;
@@ -350,7 +353,7 @@ impl Notify {
     }
 
     /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
-    fn grow(&mut self, now_us: u64, goal: u64, rate: u64, (standing_us, queue_us): (u64, u64), shared: bool) {
+    fn grow(&mut self, now_us: u64, goal: u64, rate: u64, standing_us: u64, queue_us: u64, shared: bool) {
         let slack = self.slack_bytes();
         let most =
             if self.read.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
@@ -420,6 +423,8 @@ impl Notify {
         let settled = now_us - self.window_changed_us > self.rate_span_us() + self.rtt_us() + aim.emptied_us();
         let rate = rate.unwrap_or(0);
         let mut capacity = before.capacity;
+        // What has arrived tells C.
+        let clear = self.read.losses == 0 && !shared && !self.held_back(now_us, self.rate_span_us());
         // Half of what W changed by, if all were for nothing.
         let changed_by = self.window_bytes.abs_diff(before.window_bytes);
         let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
@@ -461,12 +466,7 @@ impl Notify {
                 if rate > before.rate.saturating_add(half) && !lost {
                     return false;
                 }
-                let clear = !lost && !shared && !self.held_back(now_us, self.rate_span_us());
-                if std::mem::take(&mut self.read.losses) > 0 {
-                    self.read.lost_us = Some(now_us);
-                    self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
-                }
-                self.steps.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
+                self.blame(now_us);
                 self.gaps.lose(now_us, self.rtt_us());
                 let most = before.rate.max(rate);
                 capacity = if !clear || much_slower(most, capacity) { capacity } else { most.min(capacity) };
@@ -495,13 +495,7 @@ impl Notify {
                     self.steps.gained += 1;
                     return false;
                 }
-                let clear = self.read.losses == 0 && !shared && !self.held_back(now_us, self.rate_span_us());
-                // A loss is the step's, also one that is told of a little later; what there was before it the queue held.
-                if std::mem::take(&mut self.read.losses) > 0 {
-                    self.read.lost_us = Some(now_us);
-                    self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
-                }
-                self.steps.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
+                self.blame(now_us);
                 self.steps.patience.lose(now_us, self.rtt_us());
                 self.steps.gained = 0;
                 // The trains were a little too fast, or too slow.
@@ -512,6 +506,16 @@ impl Notify {
         }
         (self.window_bytes, self.capacity, self.read.late_us) = (before.window_bytes, capacity, before.late_us);
         true
+    }
+
+    /// A loss is that of a trial that is taken back, also one that is told of a little later; what there was before it the queue
+    /// held.
+    fn blame(&mut self, now_us: u64) {
+        if std::mem::take(&mut self.read.losses) > 0 {
+            self.read.lost_us = Some(now_us);
+            self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+        }
+        self.steps.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
     }
 
     /// Less arrives, `rate`, than did in this read, and something was lost lately: other flows that fill the queue have it.
@@ -592,8 +596,8 @@ mod tests {
             let mut law = cruising(queue_us);
             (law.capacity, law.train, law.read.shallow, law.read.reached) = (2_000_000, train, true, reached);
             law.window_bytes = law.window_for(law.capacity);
-            law.grow(100 * RTT_US, law.window_bytes, 2_000_000, (0, queue_us.into()), false);
-            law.grow(200 * RTT_US, law.window_bytes, 2_000_000, (0, queue_us.into()), false);
+            law.grow(100 * RTT_US, law.window_bytes, 2_000_000, 0, queue_us.into(), false);
+            law.grow(200 * RTT_US, law.window_bytes, 2_000_000, 0, queue_us.into(), false);
             assert_eq!(law.trial.is_some(), tries, "{train} {reached} {queue_us}");
         }
     }
@@ -605,8 +609,8 @@ mod tests {
             let mut law = cruising(6_000);
             (law.capacity, law.train) = (2_000_000, 2_000_000);
             law.window_bytes = law.window_for(law.capacity);
-            law.grow(100 * RTT_US, law.window_bytes, rate, (0, 6_000), shared);
-            law.grow(200 * RTT_US, law.window_bytes, rate, (0, 6_000), shared);
+            law.grow(100 * RTT_US, law.window_bytes, rate, 0, 6_000, shared);
+            law.grow(200 * RTT_US, law.window_bytes, rate, 0, 6_000, shared);
             law
         };
         assert!(tried(2_050_000, false).trial.is_none() && tried(2_100_000, true).trial.is_none());
@@ -626,7 +630,7 @@ mod tests {
             law.capacity = 2_000_000;
             let goal = law.window_for(law.capacity);
             law.window_bytes = goal;
-            law.grow(100 * RTT_US, goal, 1_850_000, (standing_us, 40_000), false);
+            law.grow(100 * RTT_US, goal, 1_850_000, standing_us, 40_000, false);
             assert_eq!((law.window_bytes, law.trial.is_some()), (goal + law.request(), standing_us > 0));
             if let Some((aim, before)) = law.trial.take() {
                 law.undone(aim, before, 200 * RTT_US, Some(1_850_000 + brings), false);

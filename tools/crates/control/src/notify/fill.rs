@@ -119,10 +119,10 @@ impl Notify {
             self.bunch(input.now_us, self.readers.claimed_bytes(), window_bytes);
             return;
         }
-        let rate = self.fill_rate(input.now_us, overflowed, slow_start_bytes);
+        let gentle = self.gentle(input.now_us);
+        let rate = self.fill_rate(input.now_us, overflowed, gentle, slow_start_bytes);
         let elapsed_us = input.now_us - self.last_tick_us;
         let mut allowed = carried(rate, elapsed_us);
-        let gentle = self.gentle(input.now_us);
         if gentle && asked >= window_bytes / 16 * 15 {
             allowed = allowed.max(done.saturating_add(carried(rate / 16, elapsed_us)));
         }
@@ -145,7 +145,7 @@ impl Notify {
 
     /// A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still
     /// doubles with a paced sender's cwnd, requests must be ahead of it.
-    fn fill_rate(&self, now_us: u64, overflowed: bool, slow_start_bytes: Option<u64>) -> u64 {
+    fn fill_rate(&self, now_us: u64, overflowed: bool, gentle: bool, slow_start_bytes: Option<u64>) -> u64 {
         let rate = self.capacity.max(self.rate().unwrap_or(0));
         if self.blocked(now_us, REPAIR_TRIPS) {
             // What is sent again needs room as well, and what has overflowed once, care.
@@ -158,7 +158,7 @@ impl Notify {
             (rate / 2 * 3).min(arriving / 4 * 7)
         } else if self.doubles() || self.blind() {
             rate / 2 * 3
-        } else if self.gentle(now_us) {
+        } else if gentle {
             // Trains err by a few parts in a hundred, which a short queue does not hold.
             rate - if overflowed { rate / 32 } else { 0 }
         } else {
@@ -168,7 +168,7 @@ impl Notify {
 
     /// Nobody else is there, and trains have told C: more need not be asked for to show that the path carries more.
     fn gentle(&self, now_us: u64) -> bool {
-        self.phase == Phase::Cruise && now_us >= self.rivals.until_us && self.told()
+        self.phase == Phase::Cruise && now_us >= self.rivals.until_us && self.trains_tell()
     }
 
     /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
@@ -366,9 +366,6 @@ mod tests {
             law.readers.look(now_us, RTT_US, &disks);
             law.moving_us = now_us;
             law.fill(&Input { now_us, path: None, received: None, share: None, disks: &disks });
-            if law.filled_bytes + request_bytes <= law.window_bytes {
-                law.unfilled_us = now_us;
-            }
             law.last_tick_us = now_us;
             law.filled_bytes / request_bytes
         };

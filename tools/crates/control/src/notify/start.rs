@@ -205,7 +205,7 @@ impl Notify {
     }
 
     /// Trains have told C, and all that is asked for is on the path.
-    pub(super) fn told(&self) -> bool {
+    pub(super) fn trains_tell(&self) -> bool {
         self.looks_finely() && self.read.late_us < self.rtt_us() / 16 && !much_slower(self.train, self.capacity)
     }
 
