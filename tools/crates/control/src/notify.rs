@@ -516,6 +516,11 @@ impl Notify {
         }
     }
 
+    /// Neither other sessions of this host nor other flows are known to be on the path.
+    fn alone(&self, input: &Input<'_>) -> bool {
+        input.share.is_none() && input.now_us >= self.rivals.until_us
+    }
+
     /// Far away a question is always on its way.
     fn far_pages(&self) -> bool {
         self.rtt_us() >= CRUISE_PAGE_US
@@ -525,9 +530,8 @@ impl Notify {
     /// near by, where others are on the path, they would make its queue longer. While a request size is being changed there is
     /// no question.
     fn question_bytes(&self, input: &Input<'_>, page_us: u64) -> u64 {
-        let alone = input.share.is_none() && input.now_us >= self.rivals.until_us;
         let none = self.phase != Phase::Cruise || self.read.shallow || self.lossy(input.now_us) || input.changing();
-        if none || !alone && !self.far_pages() {
+        if none || !self.alone(input) && !self.far_pages() {
             return 0;
         }
         self.request() * self.trip_us().min(page_us) / page_us.max(1)
@@ -610,13 +614,16 @@ impl Strategy for Notify {
             let slack_bytes = self.slack_bytes();
             self.request_bytes = request_bytes;
             if self.phase == Phase::Cruise {
-                self.window_bytes = self.window_bytes.saturating_sub(slack_bytes) + self.slack_bytes();
+                // W that is less than the model has no such slack.
+                let least = self.window_bytes.min(self.window_for(self.capacity));
+                self.window_bytes = (self.window_bytes.saturating_sub(slack_bytes) + self.slack_bytes()).max(least);
                 (self.window_changed_us, self.trial, self.last_queue_us) = (input.now_us, None, 0);
             }
             self.readers.clear();
         }
         self.readers.look(input.now_us, self.trip_us(), input.disks);
-        self.window_bytes = self.window_bytes.min(self.bound());
+        let window_bytes = self.window_bytes;
+        self.window_bytes = window_bytes.min(self.bound());
         let read_bytes = input.read_bytes();
         self.meter.push(input.now_us, input.received.map_or(read_bytes, |received| received.bytes));
         let asked = self.readers.asked_bytes();
@@ -629,7 +636,7 @@ impl Strategy for Notify {
         } else if self.read.hole && self.meter.latest_bytes() > 0 {
             (self.read.hole, self.read.hole_us) = (false, Some(input.now_us));
         }
-        let (starts, window_bytes) = (self.phase != Phase::Cruise, self.window_bytes);
+        let starts = self.phase != Phase::Cruise;
         if starts {
             self.start(input);
         } else {
@@ -742,14 +749,16 @@ mod tests {
 
     #[test]
     fn a_window_has_the_slack_of_its_requests() {
-        let mut law = Notify::new(Limits::default());
-        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
-        (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, 7_500_000, 16 << 10);
-        law.window_bytes = law.window_for(law.capacity);
-        let disks =
-            [DiskState { reading: true, request_bytes: 8 << 10, max_depth: 512, prompt: true, ..DiskState::default() }];
-        law.tick(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &disks });
-        assert_eq!((law.request_bytes, law.window_bytes), (8 << 10, law.window_for(law.capacity)));
+        // As large as the model of the larger requests, or less for a loss; the path does not hold less since.
+        for less in [0, 12 << 10] {
+            let mut law = Notify::new(Limits::default());
+            law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
+            (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, 7_500_000, 16 << 10);
+            law.window_bytes = law.window_for(law.capacity) - less;
+            let disk = DiskState { reading: true, request_bytes: 8 << 10, max_depth: 512, ..DiskState::default() };
+            law.tick(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[disk] });
+            assert_eq!((law.request_bytes, law.window_bytes), (8 << 10, law.window_for(law.capacity)));
+        }
     }
 
     #[test]

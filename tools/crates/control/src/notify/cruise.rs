@@ -201,7 +201,7 @@ impl Notify {
         let apart_us = BLAME_TRIPS * self.trip_us();
         let last_us = self.read.own_us.last().copied();
         let again = last_us.is_some_and(|us| now_us - us <= apart_us);
-        if again || self.overflows() || self.brimful() || input.share.is_some() || now_us < self.rivals.until_us {
+        if again || self.overflows() || self.brimful() || !self.alone(input) {
             return;
         }
         let since_us = self.read.losses_us.max(self.read.began_us).max(last_us.unwrap_or(0));
@@ -222,7 +222,7 @@ impl Notify {
     }
 
     /// Nearly all that the path holds.
-    fn brim_bytes(&self) -> u64 {
+    pub(super) fn brim_bytes(&self) -> u64 {
         carried(self.capacity, self.rtt_us()) / 16 * 15
     }
 
@@ -231,12 +231,15 @@ impl Notify {
         u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes)
     }
 
-    /// Less than W, which has lost something, but not much less than the path holds, if that is known.
-    pub(super) fn backed_off(&self) -> u64 {
-        if !self.trains_tell() {
+    /// Less than W, which has lost something, and most of which is on the path, but whole requests for all that this carries at C; or for nearly all
+    /// where trains have told C, which may be a little too much.
+    pub(super) fn backed_off(&self, input: &Input<'_>) -> u64 {
+        if !self.alone(input) || self.read.late_us >= self.rtt_us() / 2 {
             return self.window_bytes;
         }
-        let least = self.brim_bytes() + self.late_bytes();
+        let path_bytes = if self.trains_tell() { self.brim_bytes() } else { carried(self.capacity, self.rtt_us()) };
+        // One request is on its way to the target.
+        let least = (path_bytes + self.late_bytes() + self.request()).next_multiple_of(self.request());
         self.window_bytes.saturating_sub(self.request().max(self.window_bytes / 32)).max(least).min(self.window_bytes)
     }
 
@@ -320,7 +323,7 @@ impl Notify {
             let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
             // W itself was the threshold; but what others take is answered by them.
             self.window_bytes =
-                if most >= self.window_bytes && !taken { self.backed_off() } else { self.window_bytes.min(most) };
+                if most >= self.window_bytes && !taken { self.backed_off(input) } else { self.window_bytes.min(most) };
             self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
             self.reason = format!("loss at {} kB", lost_at / 1000);
             return true;
@@ -360,11 +363,12 @@ impl Notify {
         // What a round trip's packets show of C errs by one.
         let packet = self.packet_rate().min(self.capacity / 16);
         let slow = slower(rate.saturating_add(packet), self.capacity);
-        if self.window_bytes < most && slow {
-            // The rate is that of all of W.
+        let far = much_slower(rate, self.capacity);
+        if self.window_bytes < most && slow && !(far && queue_us < self.queue_low_us()) {
+            // The rate is that of all of W. Where a request more brought nothing, more of them would take what others have.
             let busy = standing_us > self.slack_us();
             let may = !busy || now_us >= self.gaps.until_us;
-            if now_us - self.unfilled_us.max(self.window_changed_us) > self.rate_span_us() + self.trip_us() && may {
+            if may && now_us - self.unfilled_us.max(self.window_changed_us) > self.rate_span_us() + self.trip_us() {
                 // With such a queue there may be none, and C be too much.
                 self.trial = busy.then(|| (Aim::Gaps, self.before(rate)));
                 self.window_bytes = (self.window_bytes + self.request()).min(most);
@@ -373,7 +377,6 @@ impl Notify {
             return;
         }
         let unproven = much_slower(self.train, self.capacity);
-        let far = much_slower(rate, self.capacity);
         let empty = queue_us < self.queue_low_us() || self.elsewhere(rate);
         let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
@@ -395,7 +398,8 @@ impl Notify {
         }
         // Another flow's start passes; it makes a queue.
         let short_us = *self.steps.short_us.get_or_insert(now_us);
-        let settled = empty || self.steps.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
+        let full = now_us - self.unfilled_us > self.rate_span_us() + self.trip_us();
+        let settled = empty && full || self.steps.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
         if settled && now_us >= self.steps.patience.until_us {
             // Half of what is missing; where there is some queue, as far as steps have gained before.
             let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
@@ -405,6 +409,8 @@ impl Notify {
             // Where C arrives, or something waits, a short queue may be all there is.
             let eighth = self.path_bytes() / 8;
             let least = if empty && (slow || unproven) { eighth } else { eighth.min(self.steps.doubled(slack)) };
+            // Trains have told how much is missing.
+            let least = if slow && !unproven { least.min(missing) } else { least };
             self.window_bytes += step.max(least).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
@@ -457,22 +463,7 @@ impl Notify {
                 }
                 self.last_queue_us = 0;
             }
-            Aim::Gaps => {
-                let lost = self.read.losses > 0;
-                if !settled && !lost {
-                    self.trial = Some((aim, before));
-                    return true;
-                }
-                if rate > before.rate.saturating_add(half) && !lost {
-                    return false;
-                }
-                self.blame(now_us);
-                self.gaps.lose(now_us, self.rtt_us());
-                let most = before.rate.max(rate);
-                capacity = if !clear || much_slower(most, capacity) { capacity } else { most.min(capacity) };
-                self.reason = format!("no gaps at {} kB/s", before.rate / 1000);
-            }
-            Aim::More => {
+            Aim::More | Aim::Gaps => {
                 let lost = self.read.losses > 0 && !self.elsewhere(before.rate);
                 if !settled && !lost {
                     self.trial = Some((aim, before));
@@ -482,6 +473,9 @@ impl Notify {
                 let room = before.capacity.saturating_sub(before.rate) / 2;
                 let gain = if slower(before.rate, before.capacity) { half.min(room) } else { half };
                 if rate > before.rate.saturating_add(gain) && !lost {
+                    if matches!(aim, Aim::Gaps) {
+                        return false;
+                    }
                     self.capacity = self.capacity.max(rate);
                     let waits_us = u64::from(self.path.srtt_us.saturating_sub(before.srtt_us));
                     if carried(4 * rate, waits_us) < changed_by {
@@ -496,8 +490,12 @@ impl Notify {
                     return false;
                 }
                 self.blame(now_us);
-                self.steps.patience.lose(now_us, self.rtt_us());
-                self.steps.gained = 0;
+                if matches!(aim, Aim::Gaps) {
+                    self.gaps.lose(now_us, self.rtt_us());
+                } else {
+                    self.steps.patience.lose(now_us, self.rtt_us());
+                    self.steps.gained = 0;
+                }
                 // The trains were a little too fast, or too slow.
                 let most = if clear { before.rate.max(rate) } else { before.rate };
                 capacity = if much_slower(most, capacity) { capacity } else { most };
@@ -640,20 +638,64 @@ mod tests {
         }
     }
 
+    /// In parts of a hundred of W.
+    #[test]
+    fn where_trains_have_told_c_a_step_is_no_more_than_is_missing() {
+        for (train, rate, step) in [(2_000_000, 1_850_000, 8), (0, 1_850_000, 12), (2_000_000, 1_400_000, 21)] {
+            let mut law = cruising(0);
+            (law.capacity, law.train, law.request_bytes) = (2_000_000, train, 1 << 10);
+            let goal = law.window_for(law.capacity);
+            let before = goal + law.slack_bytes();
+            law.window_bytes = before;
+            law.grow(100 * RTT_US, goal, rate, 0, 0, false);
+            assert_eq!((law.window_bytes - before) * 100 / before, step, "{rate} of {train} B/s");
+        }
+    }
+
+    #[test]
+    fn where_much_less_than_c_arrives_of_all_of_w_a_step_is_next() {
+        for (queue_us, unfilled_us, step) in [(0, 0, true), (0, 99 * RTT_US, false), (6_000, 0, false)] {
+            let mut law = cruising(queue_us);
+            (law.capacity, law.train, law.unfilled_us) = (2_000_000, 2_000_000, unfilled_us);
+            let goal = law.window_for(law.capacity);
+            law.window_bytes = goal;
+            law.grow(100 * RTT_US, goal, 1_500_000, queue_us.into(), queue_us.into(), false);
+            assert_eq!(law.trial.is_some(), step, "{queue_us} us, {unfilled_us} us");
+        }
+    }
+
     #[test]
     fn a_loss_at_the_model_is_a_shorter_queue() {
         for (rate, takes) in [(2_000_000, false), (1_000_000, true)] {
-            let mut law = cruising(6_000);
+            let mut law = cruising(4_000);
+            law.request_bytes = 4 << 10;
             (law.capacity, law.read.reached, law.path.prior_cwnd_pkts) = (2_000_000, 2_000_000, 100);
             let goal = law.window_for(law.capacity);
             (law.window_bytes, law.read.lost_us, law.train) = (goal, Some(10 * RTT_US), 2_000_000);
             law.path.notsent_bytes = 100_000;
-            assert!(law.give_way(&at(10), goal, Some(rate), 6_000, 6_000));
-            let less = if takes { goal } else { goal - law.request() };
-            assert_eq!(law.window_bytes, less, "{rate} B/s");
-            // Never much less than the path holds.
-            (0..9).for_each(|_| law.window_bytes = law.backed_off());
-            assert_eq!(law.window_bytes, carried(2_000_000, RTT_US) / 16 * 15);
+            assert!(law.give_way(&at(10), goal, Some(rate), 4_000, 4_000));
+            assert_eq!(law.window_bytes, if takes { goal } else { 11 * law.request() }, "{rate} B/s");
+        }
+    }
+
+    /// In requests: what the path holds, one more, and what makes them whole.
+    #[test]
+    fn losses_leave_what_fills_the_path() {
+        for (kib, train, late_us, share, least) in [
+            (4, 2_000_000, 0, None, 11),
+            (4, 0, 0, None, 11),
+            (32, 2_000_000, 0, None, 3),
+            (1, 2_000_000, 0, None, 38),
+            (1, 0, 0, None, 41),
+            (4, 2_000_000, 0, Some(1_000_000), 100),
+            (4, 2_000_000, 2_000, None, 12),
+            (4, 2_000_000, 10_000, None, 100),
+        ] {
+            let mut law = cruising(6_000);
+            (law.capacity, law.train, law.read.late_us) = (2_000_000, train, late_us);
+            (law.request_bytes, law.window_bytes) = (kib << 10, 100 * (u64::from(kib) << 10));
+            (0..99).for_each(|_| law.window_bytes = law.backed_off(&Input { share, ..at(10) }));
+            assert_eq!(law.window_bytes / law.request(), least, "{kib} KiB, {train} B/s, {late_us} us, {share:?}");
         }
     }
 

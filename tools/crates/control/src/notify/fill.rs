@@ -119,12 +119,15 @@ impl Notify {
             self.bunch(input.now_us, self.readers.claimed_bytes(), window_bytes);
             return;
         }
-        let gentle = self.gentle(input.now_us);
+        let gentle = self.gentle(input);
         let rate = self.fill_rate(input.now_us, overflowed, gentle, slow_start_bytes);
         let elapsed_us = input.now_us - self.last_tick_us;
         let mut allowed = carried(rate, elapsed_us);
-        if gentle && asked >= window_bytes / 16 * 15 {
-            allowed = allowed.max(done.saturating_add(carried(rate / 16, elapsed_us)));
+        // A path that is full at C brings C: what is beyond it is asked for a little at a time.
+        let beyond = self.slack_bytes() + self.late_bytes();
+        if gentle && asked >= self.brim_bytes().min(window_bytes.saturating_sub(beyond) / 16 * 15) {
+            let more = (rate / 32).max(self.request_rate() / 4);
+            allowed = allowed.max(done.saturating_add(carried(more, elapsed_us)));
         }
         // While F was all that it may be, time let nothing through, and does not do so in one burst when that grows.
         let most = if full { 2 * lump } else { u64::MAX };
@@ -167,8 +170,8 @@ impl Notify {
     }
 
     /// Nobody else is there, and trains have told C: more need not be asked for to show that the path carries more.
-    fn gentle(&self, now_us: u64) -> bool {
-        self.phase == Phase::Cruise && now_us >= self.rivals.until_us && self.trains_tell()
+    fn gentle(&self, input: &Input<'_>) -> bool {
+        self.phase == Phase::Cruise && self.alone(input) && self.trains_tell()
     }
 
     /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
@@ -232,13 +235,7 @@ impl Notify {
         let told = self.read.slowed_us.is_some_and(|us| us >= self.moving_us);
         // While a change of the request size drains the path, less comes for that.
         let drains = input.changing();
-        if told
-            || !full
-            || drains
-            || !much_slower(rate, most)
-            || input.share.is_some()
-            || input.now_us < self.rivals.until_us
-        {
+        if told || !full || drains || !much_slower(rate, most) || !self.alone(input) {
             return;
         }
         // A change of the request size waits for all that is asked for.
@@ -394,6 +391,34 @@ mod tests {
             law.last_tick_us = now_us - carried(1_000_000, 64 * lump * 1_000_000 / RATE);
             law.fill(&Input { now_us, path: None, received: None, share: None, disks: &disks });
             assert!((most - 4..=most).contains(&(law.filled_bytes / lump)), "{}", law.filled_bytes / lump);
+        }
+    }
+
+    /// What the slack and a hole leave of so few is no fifteen parts in sixteen of W.
+    #[test]
+    fn a_path_of_a_few_requests_gets_its_slack() {
+        for requests in [4, 9, 60] {
+            let mut law = holed(RATE, 400);
+            let (lump, now_us) = (law.request(), 50 * RTT_US);
+            law.capacity = per_second(requests * lump, RTT_US);
+            (law.train, law.window_bytes) = (law.capacity, law.window_for(law.capacity));
+            let mut bytes = 0;
+            law.meter.clear();
+            (law.filled_bytes, law.moving_us, law.last_tick_us) = (requests * lump, now_us, now_us);
+            for looks in 0..200 {
+                let now_us = now_us + looks * 2_000;
+                law.meter.push(now_us, bytes);
+                bytes += carried(law.capacity, 2_000);
+                // The pipe is full and brings C, whatever F.
+                let in_flight = (law.filled_bytes / lump) as u32;
+                let request_bytes = 16 << 10;
+                let disk =
+                    DiskState { reading: true, in_flight, request_bytes, max_depth: 512, ..DiskState::default() };
+                law.readers.look(now_us, RTT_US, &[disk]);
+                law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
+                law.last_tick_us = now_us;
+            }
+            assert!(law.filled_bytes + lump > law.window_bytes, "{} of {}", law.filled_bytes, law.window_bytes);
         }
     }
 

@@ -86,7 +86,7 @@ impl Notify {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
-            self.window_bytes = self.backed_off();
+            self.window_bytes = self.backed_off(input);
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
         } else if settled && self.idle(self.queue_us(), rate) {
@@ -94,12 +94,17 @@ impl Notify {
             let step = self.capacity / 8;
             self.capacity += if self.read.shallow { step.min(self.request_rate()) } else { step };
             self.full_us = None;
-        } else if settled && rate.is_some_and(|rate| !much_slower(rate, self.capacity))
+        } else if settled && (rate.is_some_and(|rate| !much_slower(rate, self.capacity)) || !self.recovers())
             || full_us >= PATIENCE_TIMES * settle_us
         {
             self.correct(input.now_us, rate);
             self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
         }
+    }
+
+    /// Less arrives for what TCP has lost, or does not let through yet.
+    fn recovers(&self) -> bool {
+        self.read.hole_us.is_some() || self.path_cwnd_bytes() < self.path_bytes()
     }
 
     /// A link that is busy all the time, with a request or more waiting for it, brings what it carries, give or take a packet
@@ -265,7 +270,7 @@ impl Notify {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, PathState};
+    use crate::{DiskState, Limits, PathState};
 
     const TRIP_US: u64 = 200_000;
     const REQUEST_BYTES: u32 = 128 << 10;
@@ -331,6 +336,43 @@ mod tests {
             (10_500_000, 10_000_000, 20_000, 0, Some(8 * TRIP_US), "a hole"),
         ] {
             assert_eq!(capacity(train, rate, queue_us, late_us, hole_us), 10_500_000, "{what}");
+        }
+    }
+
+    /// What is with a late disk is found in Cruise; TCP that recovers, or grows, is waited for.
+    #[test]
+    fn less_than_trains_tell_is_waited_for_while_tcp_is_the_reason() {
+        for (snd_cwnd_pkts, hole_us, trips) in [(300, None, 2), (100, None, 10), (300, Some(0), 10)] {
+            let (rtt_us, mss_bytes, request_bytes) = (20_000, 1448, 16 << 10);
+            let mut law = Notify::new(Limits::default());
+            let (min_rtt_us, srtt_us, command_window) = (rtt_us, rtt_us, 512);
+            law.note(PathState {
+                min_rtt_us,
+                srtt_us,
+                snd_cwnd_pkts,
+                mss_bytes,
+                command_window,
+                ..PathState::default()
+            });
+            (law.capacity, law.train, law.request_bytes) = (12_500_000, 12_500_000, request_bytes);
+            law.enter(Phase::Start, String::new());
+            law.train = law.capacity;
+            law.filled_bytes = law.window_for(law.capacity);
+            law.read.hole_us = hole_us;
+            let (in_flight, max_depth) = ((law.filled_bytes / law.request()) as u32, 512);
+            let disk =
+                DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
+            let begins_us = 1_000_000;
+            (law.moving_us, law.last_tick_us) = (begins_us, begins_us);
+            let over_us = (begins_us..).step_by(1_000).find(|&now_us| {
+                law.meter.push(now_us, carried(10_000_000, now_us));
+                law.readers.look(now_us, rtt_us.into(), &[disk]);
+                law.start(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
+                law.last_tick_us = now_us;
+                law.phase == Phase::Cruise
+            });
+            let over_trips = (over_us.unwrap_or(0) - begins_us) / u64::from(rtt_us);
+            assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}");
         }
     }
 
