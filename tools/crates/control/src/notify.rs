@@ -749,15 +749,17 @@ mod tests {
 
     #[test]
     fn a_window_has_the_slack_of_its_requests() {
-        // As large as the model of the larger requests, or less for a loss; the path does not hold less since.
-        for less in [0, 12 << 10] {
+        // As large as the model of the larger requests; less for a loss; and less than the model of the smaller ones.
+        for (less, keeps) in [(0, false), (12 << 10, false), (20 << 10, true)] {
             let mut law = Notify::new(Limits::default());
             law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
             (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, 7_500_000, 16 << 10);
-            law.window_bytes = law.window_for(law.capacity) - less;
+            let before = law.window_for(law.capacity) - less;
+            law.window_bytes = before;
             let disk = DiskState { reading: true, request_bytes: 8 << 10, max_depth: 512, ..DiskState::default() };
             law.tick(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[disk] });
-            assert_eq!((law.request_bytes, law.window_bytes), (8 << 10, law.window_for(law.capacity)));
+            let after = if keeps { before } else { law.window_for(law.capacity) };
+            assert_eq!((law.request_bytes, law.window_bytes), (8 << 10, after));
         }
     }
 

@@ -231,15 +231,13 @@ impl Notify {
         u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes)
     }
 
-    /// Less than W, which has lost something, and most of which is on the path, but whole requests for all that this carries at C; or for nearly all
-    /// where trains have told C, which may be a little too much.
+    /// Less than W, which has lost something, but whole requests for nearly all that the path holds, where trains have told C.
     pub(super) fn backed_off(&self, input: &Input<'_>) -> u64 {
-        if !self.alone(input) || self.read.late_us >= self.rtt_us() / 2 {
+        if !self.alone(input) || !self.trains_tell() {
             return self.window_bytes;
         }
-        let path_bytes = if self.trains_tell() { self.brim_bytes() } else { carried(self.capacity, self.rtt_us()) };
         // One request is on its way to the target.
-        let least = (path_bytes + self.late_bytes() + self.request()).next_multiple_of(self.request());
+        let least = (self.brim_bytes() + self.late_bytes() + self.request()).next_multiple_of(self.request());
         self.window_bytes.saturating_sub(self.request().max(self.window_bytes / 32)).max(least).min(self.window_bytes)
     }
 
@@ -364,7 +362,11 @@ impl Notify {
         let packet = self.packet_rate().min(self.capacity / 16);
         let slow = slower(rate.saturating_add(packet), self.capacity);
         let far = much_slower(rate, self.capacity);
-        if self.window_bytes < most && slow && !(far && queue_us < self.queue_low_us()) {
+        // F has been W for as long as the rate is taken over, and the latest round trip is no better.
+        let full = now_us - self.unfilled_us > self.rate_span_us() + self.trip_us();
+        let lately = self.meter.average(self.trip_us()).unwrap_or(0);
+        let lacks = far && full && much_slower(lately, self.capacity) && queue_us < self.queue_low_us();
+        if self.window_bytes < most && slow && !lacks {
             // The rate is that of all of W. Where a request more brought nothing, more of them would take what others have.
             let busy = standing_us > self.slack_us();
             let may = !busy || now_us >= self.gaps.until_us;
@@ -398,7 +400,6 @@ impl Notify {
         }
         // Another flow's start passes; it makes a queue.
         let short_us = *self.steps.short_us.get_or_insert(now_us);
-        let full = now_us - self.unfilled_us > self.rate_span_us() + self.trip_us();
         let settled = empty && full || self.steps.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
         if settled && now_us >= self.steps.patience.until_us {
             // Half of what is missing; where there is some queue, as far as steps have gained before.
@@ -497,7 +498,11 @@ impl Notify {
                     self.steps.gained = 0;
                 }
                 // The trains were a little too fast, or too slow.
-                let most = if clear { before.rate.max(rate) } else { before.rate };
+                let most = match aim {
+                    _ if clear => before.rate.max(rate),
+                    Aim::Gaps => capacity,
+                    _ => before.rate,
+                };
                 capacity = if much_slower(most, capacity) { capacity } else { most };
                 self.reason = format!("no more than {} kB/s", before.rate / 1000);
             }
@@ -652,44 +657,56 @@ mod tests {
         }
     }
 
+    /// And never while readers do not use all of W.
     #[test]
     fn where_much_less_than_c_arrives_of_all_of_w_a_step_is_next() {
-        for (queue_us, unfilled_us, step) in [(0, 0, true), (0, 99 * RTT_US, false), (6_000, 0, false)] {
+        for (queue_us, unfilled_trips, lately, first, ever) in [
+            (0, 100, 0, true, true),
+            (0, 1, 0, false, false),
+            (6_000, 100, 0, false, true),
+            (0, 100, 1_900_000, false, true),
+        ] {
             let mut law = cruising(queue_us);
-            (law.capacity, law.train, law.unfilled_us) = (2_000_000, 2_000_000, unfilled_us);
+            (law.capacity, law.train) = (2_000_000, 2_000_000);
             let goal = law.window_for(law.capacity);
             law.window_bytes = goal;
-            law.grow(100 * RTT_US, goal, 1_500_000, queue_us.into(), queue_us.into(), false);
-            assert_eq!(law.trial.is_some(), step, "{queue_us} us, {unfilled_us} us");
+            (90..100).for_each(|trip| law.meter.push(trip * RTT_US, carried(lately, trip * RTT_US)));
+            let step = (100..130).position(|trip| {
+                let now_us = trip * RTT_US;
+                law.meter.push(now_us, carried(lately, now_us));
+                law.unfilled_us = now_us - unfilled_trips * RTT_US;
+                law.grow(now_us, goal, 1_500_000, queue_us.into(), queue_us.into(), false);
+                law.trial.is_some()
+            });
+            assert_eq!((step == Some(0), step.is_some()), (first, ever), "{queue_us} us, {unfilled_trips}, {lately}");
         }
     }
 
+    /// In requests.
     #[test]
     fn a_loss_at_the_model_is_a_shorter_queue() {
-        for (rate, takes) in [(2_000_000, false), (1_000_000, true)] {
+        for (rate, depth) in [(1_900_000, 10), (1_000_000, 11)] {
             let mut law = cruising(4_000);
             law.request_bytes = 4 << 10;
-            (law.capacity, law.read.reached, law.path.prior_cwnd_pkts) = (2_000_000, 2_000_000, 100);
+            (law.capacity, law.read.reached, law.path.prior_cwnd_pkts) = (1_900_000, 1_900_000, 100);
             let goal = law.window_for(law.capacity);
-            (law.window_bytes, law.read.lost_us, law.train) = (goal, Some(10 * RTT_US), 2_000_000);
+            (law.window_bytes, law.read.lost_us, law.train) = (goal, Some(10 * RTT_US), 1_900_000);
             law.path.notsent_bytes = 100_000;
             assert!(law.give_way(&at(10), goal, Some(rate), 4_000, 4_000));
-            assert_eq!(law.window_bytes, if takes { goal } else { 11 * law.request() }, "{rate} B/s");
+            assert_eq!(law.window_bytes / law.request(), depth, "{rate} B/s");
         }
     }
 
-    /// In requests: what the path holds, one more, and what makes them whole.
+    /// In requests: what nearly all of the path holds, one more, and what makes them whole.
     #[test]
     fn losses_leave_what_fills_the_path() {
         for (kib, train, late_us, share, least) in [
             (4, 2_000_000, 0, None, 11),
-            (4, 0, 0, None, 11),
             (32, 2_000_000, 0, None, 3),
             (1, 2_000_000, 0, None, 38),
-            (1, 0, 0, None, 41),
+            (4, 0, 0, None, 100),
             (4, 2_000_000, 0, Some(1_000_000), 100),
-            (4, 2_000_000, 2_000, None, 12),
-            (4, 2_000_000, 10_000, None, 100),
+            (4, 2_000_000, 2_000, None, 100),
         ] {
             let mut law = cruising(6_000);
             (law.capacity, law.train, law.read.late_us) = (2_000_000, train, late_us);

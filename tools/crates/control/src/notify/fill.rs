@@ -119,7 +119,7 @@ impl Notify {
             self.bunch(input.now_us, self.readers.claimed_bytes(), window_bytes);
             return;
         }
-        let gentle = self.gentle(input);
+        let gentle = self.gentle(input.now_us);
         let rate = self.fill_rate(input.now_us, overflowed, gentle, slow_start_bytes);
         let elapsed_us = input.now_us - self.last_tick_us;
         let mut allowed = carried(rate, elapsed_us);
@@ -169,9 +169,9 @@ impl Notify {
         }
     }
 
-    /// Nobody else is there, and trains have told C: more need not be asked for to show that the path carries more.
-    fn gentle(&self, input: &Input<'_>) -> bool {
-        self.phase == Phase::Cruise && self.alone(input) && self.trains_tell()
+    /// No other flows are there, and trains have told C: more need not be asked for to show that the path carries more.
+    fn gentle(&self, now_us: u64) -> bool {
+        self.phase == Phase::Cruise && now_us >= self.rivals.until_us && self.trains_tell()
     }
 
     /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
@@ -394,12 +394,13 @@ mod tests {
         }
     }
 
-    /// What the slack and a hole leave of so few is no fifteen parts in sixteen of W.
+    /// What the slack, and a hole some round trips ago, leave of so few is no fifteen parts in sixteen of W.
     #[test]
     fn a_path_of_a_few_requests_gets_its_slack() {
-        for requests in [4, 9, 60] {
+        for (requests, overflowed) in [(4, false), (9, false), (60, false), (4, true), (9, true), (60, true)] {
             let mut law = holed(RATE, 400);
             let (lump, now_us) = (law.request(), 50 * RTT_US);
+            law.read.blocked_us = overflowed.then_some(now_us - 10 * RTT_US);
             law.capacity = per_second(requests * lump, RTT_US);
             (law.train, law.window_bytes) = (law.capacity, law.window_for(law.capacity));
             let mut bytes = 0;

@@ -94,7 +94,7 @@ impl Notify {
             let step = self.capacity / 8;
             self.capacity += if self.read.shallow { step.min(self.request_rate()) } else { step };
             self.full_us = None;
-        } else if settled && (rate.is_some_and(|rate| !much_slower(rate, self.capacity)) || !self.recovers())
+        } else if settled && rate.is_some_and(|rate| !much_slower(rate, self.capacity) || !self.recovers())
             || full_us >= PATIENCE_TIMES * settle_us
         {
             self.correct(input.now_us, rate);
@@ -102,9 +102,10 @@ impl Notify {
         }
     }
 
-    /// Less arrives for what TCP has lost, or does not let through yet.
+    /// Less may arrive for what TCP has lost in this read, or does not let through yet.
     fn recovers(&self) -> bool {
-        self.read.hole_us.is_some() || self.path_cwnd_bytes() < self.path_bytes()
+        let told = self.received_bytes.is_some() && self.path.asked_us >= self.read.began_us;
+        !told || self.read.hole_us.is_some() || self.path_cwnd_bytes() < self.path_bytes()
     }
 
     /// A link that is busy all the time, with a request or more waiting for it, brings what it carries, give or take a packet
@@ -342,11 +343,14 @@ mod tests {
     /// What is with a late disk is found in Cruise; TCP that recovers, or grows, is waited for.
     #[test]
     fn less_than_trains_tell_is_waited_for_while_tcp_is_the_reason() {
-        for (snd_cwnd_pkts, hole_us, trips) in [(300, None, 2), (100, None, 10), (300, Some(0), 10)] {
+        for (snd_cwnd_pkts, hole_us, asked_us, trips) in
+            [(300, None, 1_000_000, 2), (100, None, 1_000_000, 10), (300, Some(0), 1_000_000, 10), (300, None, 0, 10)]
+        {
             let (rtt_us, mss_bytes, request_bytes) = (20_000, 1448, 16 << 10);
             let mut law = Notify::new(Limits::default());
             let (min_rtt_us, srtt_us, command_window) = (rtt_us, rtt_us, 512);
             law.note(PathState {
+                asked_us,
                 min_rtt_us,
                 srtt_us,
                 snd_cwnd_pkts,
@@ -358,7 +362,8 @@ mod tests {
             law.enter(Phase::Start, String::new());
             law.train = law.capacity;
             law.filled_bytes = law.window_for(law.capacity);
-            law.read.hole_us = hole_us;
+            (law.read.hole_us, law.received_bytes) = (hole_us, Some(0));
+            law.read.began_us = 1_000_000;
             let (in_flight, max_depth) = ((law.filled_bytes / law.request()) as u32, 512);
             let disk =
                 DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
@@ -372,7 +377,7 @@ mod tests {
                 law.phase == Phase::Cruise
             });
             let over_trips = (over_us.unwrap_or(0) - begins_us) / u64::from(rtt_us);
-            assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}");
+            assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us");
         }
     }
 
