@@ -232,8 +232,8 @@ impl Notify {
     }
 
     /// Less than W, which has lost something, but whole requests for nearly all that the path holds, where trains have told C.
-    pub(super) fn backed_off(&self, input: &Input<'_>) -> u64 {
-        if !self.alone(input) || !self.trains_tell() {
+    pub(super) fn backed_off(&self, now_us: u64) -> u64 {
+        if now_us < self.rivals.until_us || !self.trains_tell() {
             return self.window_bytes;
         }
         // One request is on its way to the target.
@@ -321,7 +321,7 @@ impl Notify {
             let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
             // W itself was the threshold; but what others take is answered by them.
             self.window_bytes =
-                if most >= self.window_bytes && !taken { self.backed_off(input) } else { self.window_bytes.min(most) };
+                if most >= self.window_bytes && !taken { self.backed_off(now_us) } else { self.window_bytes.min(most) };
             self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
             self.reason = format!("loss at {} kB", lost_at / 1000);
             return true;
@@ -700,19 +700,20 @@ mod tests {
     /// In requests: what nearly all of the path holds, one more, and what makes them whole.
     #[test]
     fn losses_leave_what_fills_the_path() {
-        for (kib, train, late_us, share, least) in [
-            (4, 2_000_000, 0, None, 11),
-            (32, 2_000_000, 0, None, 3),
-            (1, 2_000_000, 0, None, 38),
-            (4, 0, 0, None, 100),
-            (4, 2_000_000, 0, Some(1_000_000), 100),
-            (4, 2_000_000, 2_000, None, 100),
+        for (kib, train, late_us, rivals_us, least) in [
+            (4, 2_000_000, 0, 0, 11),
+            (32, 2_000_000, 0, 0, 3),
+            (1, 2_000_000, 0, 0, 38),
+            (4, 0, 0, 0, 100),
+            (4, 2_000_000, 0, u64::MAX, 100),
+            (4, 2_000_000, 2_000, 0, 100),
         ] {
             let mut law = cruising(6_000);
             (law.capacity, law.train, law.read.late_us) = (2_000_000, train, late_us);
             (law.request_bytes, law.window_bytes) = (kib << 10, 100 * (u64::from(kib) << 10));
-            (0..99).for_each(|_| law.window_bytes = law.backed_off(&Input { share, ..at(10) }));
-            assert_eq!(law.window_bytes / law.request(), least, "{kib} KiB, {train} B/s, {late_us} us, {share:?}");
+            law.rivals.until_us = rivals_us;
+            (0..99).for_each(|_| law.window_bytes = law.backed_off(10 * RTT_US));
+            assert_eq!(law.window_bytes / law.request(), least, "{kib} KiB, {train} B/s, {late_us} us, {rivals_us}");
         }
     }
 

@@ -86,7 +86,7 @@ impl Notify {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
-            self.window_bytes = self.backed_off(input);
+            self.window_bytes = self.backed_off(input.now_us);
         } else if self.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
         } else if settled && self.idle(self.queue_us(), rate) {
@@ -102,10 +102,13 @@ impl Notify {
         }
     }
 
-    /// Less may arrive for what TCP has lost in this read, or does not let through yet.
+    /// Less may arrive than trains have shown, if they have, for what TCP has lost in this read, or does not let through yet.
     fn recovers(&self) -> bool {
         let told = self.received_bytes.is_some() && self.path.asked_us >= self.read.began_us;
-        !told || self.read.hole_us.is_some() || self.path_cwnd_bytes() < self.path_bytes()
+        !told
+            || much_slower(self.train, self.capacity)
+            || self.read.hole_us.is_some()
+            || self.path_cwnd_bytes() < self.path_bytes()
     }
 
     /// A link that is busy all the time, with a request or more waiting for it, brings what it carries, give or take a packet
@@ -343,9 +346,13 @@ mod tests {
     /// What is with a late disk is found in Cruise; TCP that recovers, or grows, is waited for.
     #[test]
     fn less_than_trains_tell_is_waited_for_while_tcp_is_the_reason() {
-        for (snd_cwnd_pkts, hole_us, asked_us, trips) in
-            [(300, None, 1_000_000, 2), (100, None, 1_000_000, 10), (300, Some(0), 1_000_000, 10), (300, None, 0, 10)]
-        {
+        for (snd_cwnd_pkts, hole_us, asked_us, train, trips) in [
+            (300, None, 1_000_000, 12_500_000, 2),
+            (100, None, 1_000_000, 12_500_000, 10),
+            (300, Some(0), 1_000_000, 12_500_000, 10),
+            (300, None, 0, 12_500_000, 10),
+            (300, None, 1_000_000, 8_000_000, 10),
+        ] {
             let (rtt_us, mss_bytes, request_bytes) = (20_000, 1448, 16 << 10);
             let mut law = Notify::new(Limits::default());
             let (min_rtt_us, srtt_us, command_window) = (rtt_us, rtt_us, 512);
@@ -358,9 +365,9 @@ mod tests {
                 command_window,
                 ..PathState::default()
             });
-            (law.capacity, law.train, law.request_bytes) = (12_500_000, 12_500_000, request_bytes);
+            (law.capacity, law.request_bytes) = (12_500_000, request_bytes);
             law.enter(Phase::Start, String::new());
-            law.train = law.capacity;
+            law.train = train;
             law.filled_bytes = law.window_for(law.capacity);
             (law.read.hole_us, law.received_bytes) = (hole_us, Some(0));
             law.read.began_us = 1_000_000;
@@ -377,7 +384,7 @@ mod tests {
                 law.phase == Phase::Cruise
             });
             let over_trips = (over_us.unwrap_or(0) - begins_us) / u64::from(rtt_us);
-            assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us");
+            assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us, {train} B/s");
         }
     }
 
