@@ -233,7 +233,7 @@ impl Notify {
 
     /// Less than W, which has lost something, but whole requests for nearly all that the path holds, where trains have told C.
     pub(super) fn backed_off(&self, now_us: u64) -> u64 {
-        if now_us < self.rivals.until_us || !self.trains_tell() {
+        if !self.gentle(now_us) {
             return self.window_bytes;
         }
         // One request is on its way to the target.
@@ -362,15 +362,18 @@ impl Notify {
         let packet = self.packet_rate().min(self.capacity / 16);
         let slow = slower(rate.saturating_add(packet), self.capacity);
         let far = much_slower(rate, self.capacity);
-        // F has been W for as long as the rate is taken over, and the latest round trip is no better.
-        let full = now_us - self.unfilled_us > self.rate_span_us() + self.trip_us();
+        let no_queue = queue_us < self.queue_low_us();
+        // The rate is that of all of W.
+        let span_us = self.rate_span_us() + self.trip_us();
+        let full = now_us - self.unfilled_us > span_us;
+        // Nor is the latest round trip any better.
         let lately = self.meter.average(self.trip_us()).unwrap_or(0);
-        let lacks = far && full && much_slower(lately, self.capacity) && queue_us < self.queue_low_us();
+        let lacks = far && full && no_queue && much_slower(lately, self.capacity);
         if self.window_bytes < most && slow && !lacks {
-            // The rate is that of all of W. Where a request more brought nothing, more of them would take what others have.
+            // Where a request more brought nothing, more of them would take what others have.
             let busy = standing_us > self.slack_us();
             let may = !busy || now_us >= self.gaps.until_us;
-            if may && now_us - self.unfilled_us.max(self.window_changed_us) > self.rate_span_us() + self.trip_us() {
+            if may && full && now_us - self.window_changed_us > span_us {
                 // With such a queue there may be none, and C be too much.
                 self.trial = busy.then(|| (Aim::Gaps, self.before(rate)));
                 self.window_bytes = (self.window_bytes + self.request()).min(most);
@@ -379,7 +382,7 @@ impl Notify {
             return;
         }
         let unproven = much_slower(self.train, self.capacity);
-        let empty = queue_us < self.queue_low_us() || self.elsewhere(rate);
+        let empty = no_queue || self.elsewhere(rate);
         let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
         let none = queue_us < self.request_us() / 4;
@@ -473,8 +476,9 @@ impl Notify {
                 // C may leave room for less than that.
                 let room = before.capacity.saturating_sub(before.rate) / 2;
                 let gain = if slower(before.rate, before.capacity) { half.min(room) } else { half };
+                let gaps = matches!(aim, Aim::Gaps);
                 if rate > before.rate.saturating_add(gain) && !lost {
-                    if matches!(aim, Aim::Gaps) {
+                    if gaps {
                         return false;
                     }
                     self.capacity = self.capacity.max(rate);
@@ -491,17 +495,19 @@ impl Notify {
                     return false;
                 }
                 self.blame(now_us);
-                if matches!(aim, Aim::Gaps) {
+                if gaps {
                     self.gaps.lose(now_us, self.rtt_us());
                 } else {
                     self.steps.patience.lose(now_us, self.rtt_us());
                     self.steps.gained = 0;
                 }
                 // The trains were a little too fast, or too slow.
-                let most = match aim {
-                    _ if clear => before.rate.max(rate),
-                    Aim::Gaps => capacity,
-                    _ => before.rate,
+                let most = if clear {
+                    before.rate.max(rate)
+                } else if gaps {
+                    capacity
+                } else {
+                    before.rate
                 };
                 capacity = if much_slower(most, capacity) { capacity } else { most };
                 self.reason = format!("no more than {} kB/s", before.rate / 1000);

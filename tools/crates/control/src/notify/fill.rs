@@ -170,7 +170,7 @@ impl Notify {
     }
 
     /// No other flows are there, and trains have told C: more need not be asked for to show that the path carries more.
-    fn gentle(&self, now_us: u64) -> bool {
+    pub(super) fn gentle(&self, now_us: u64) -> bool {
         self.phase == Phase::Cruise && now_us >= self.rivals.until_us && self.trains_tell()
     }
 

@@ -346,12 +346,13 @@ mod tests {
     /// What is with a late disk is found in Cruise; TCP that recovers, or grows, is waited for.
     #[test]
     fn less_than_trains_tell_is_waited_for_while_tcp_is_the_reason() {
+        let began_us = 1_000_000;
         for (snd_cwnd_pkts, hole_us, asked_us, train, trips) in [
-            (300, None, 1_000_000, 12_500_000, 2),
-            (100, None, 1_000_000, 12_500_000, 10),
-            (300, Some(0), 1_000_000, 12_500_000, 10),
+            (300, None, began_us, 12_500_000, 2),
+            (100, None, began_us, 12_500_000, 10),
+            (300, Some(0), began_us, 12_500_000, 10),
             (300, None, 0, 12_500_000, 10),
-            (300, None, 1_000_000, 8_000_000, 10),
+            (300, None, began_us, 8_000_000, 10),
         ] {
             let (rtt_us, mss_bytes, request_bytes) = (20_000, 1448, 16 << 10);
             let mut law = Notify::new(Limits::default());
@@ -370,20 +371,18 @@ mod tests {
             law.train = train;
             law.filled_bytes = law.window_for(law.capacity);
             (law.read.hole_us, law.received_bytes) = (hole_us, Some(0));
-            law.read.began_us = 1_000_000;
             let (in_flight, max_depth) = ((law.filled_bytes / law.request()) as u32, 512);
             let disk =
                 DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
-            let begins_us = 1_000_000;
-            (law.moving_us, law.last_tick_us) = (begins_us, begins_us);
-            let over_us = (begins_us..).step_by(1_000).find(|&now_us| {
+            (law.read.began_us, law.moving_us, law.last_tick_us) = (began_us, began_us, began_us);
+            let over_us = (began_us..).step_by(1_000).find(|&now_us| {
                 law.meter.push(now_us, carried(10_000_000, now_us));
                 law.readers.look(now_us, rtt_us.into(), &[disk]);
                 law.start(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
                 law.last_tick_us = now_us;
                 law.phase == Phase::Cruise
             });
-            let over_trips = (over_us.unwrap_or(0) - begins_us) / u64::from(rtt_us);
+            let over_trips = (over_us.unwrap_or(0) - began_us) / u64::from(rtt_us);
             assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us, {train} B/s");
         }
     }
