@@ -118,6 +118,8 @@ struct ThisRead {
     began_us: u64,
     /// When one was told of last, once the start was over.
     lost_us: Option<u64>,
+    /// The longest queue that has stood and lost nothing, since it is measured from there and at that rate; 0 if none.
+    held_us: u64,
     /// When the latest losses without a queue were told of; and until when the path is, or was, one that loses by itself.
     own_us: Vec<u64>,
     lossy_until_us: u64,
@@ -132,6 +134,10 @@ struct ThisRead {
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
     hole: bool,
     hole_us: Option<u64>,
+    /// When the first was seen of those that one overflow has made, and what came just before it, in bytes/s. It is over when
+    /// so much has been received.
+    first_hole: Option<(u64, u64)>,
+    recovered_bytes: u64,
     /// When a full pipe, for a hole, last let nothing through.
     blocked_us: Option<u64>,
     /// When C was last made what came before such a hole.
@@ -195,6 +201,8 @@ pub struct Notify {
     /// Successive pages with too long a queue.
     queued_trips: u32,
     last_queue_us: u64,
+    /// The latest page told of a loss.
+    lost: bool,
     /// The least round-trip time since one was found to be no queue of this session's: others fill it, or slots make packets
     /// wait; 0 before that.
     floor_us: u64,
@@ -328,11 +336,12 @@ impl Notify {
     }
 
     fn note(&mut self, mut path: PathState) {
-        path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path);
         let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
         // One loss may be told of by several of them.
         let new = entries(&path).into_iter().zip(entries(&self.path)).map(|(now, before)| now.wrapping_sub(before));
         let losses = new.max().unwrap_or(0);
+        let lost_before = std::mem::replace(&mut self.lost, losses > 0);
+        path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, losses > 0 || lost_before);
         if losses > 0 && self.read.losses == 0 {
             self.read.losses_us = self.path.asked_us;
         }
@@ -348,6 +357,11 @@ impl Notify {
     /// The same of everyone, above the least round trip of all.
     fn whole_queue_us(&self) -> u64 {
         self.path.srtt_us.saturating_sub(self.path.min_rtt_us).into()
+    }
+
+    /// What waits is that of another W, or measured anew.
+    fn forget_queues(&mut self) {
+        (self.last_queue_us, self.read.held_us) = (0, 0);
     }
 
     /// The time the bottleneck takes for one request.
@@ -385,7 +399,7 @@ impl Notify {
             }
             Phase::Cruise => self.window_bytes = self.window_for(self.capacity),
         }
-        self.full_us = None;
+        (self.full_us, self.read.held_us) = (None, 0);
         self.found.clear();
         (self.queued_trips, self.trial) = (0, None);
         self.reason = reason;
@@ -584,10 +598,12 @@ impl Notify {
 }
 
 /// The least round trip of a page after one of `before_us`, 0 if there was none. Of what was sent again the target's TCP knows
-/// it by timestamps alone, in whole milliseconds rounded down (`tcp_rtt_tsopt_us()`): near by most of it may be lost.
-fn least_rtt_us(before_us: u32, path: &PathState) -> u32 {
+/// it by timestamps alone, in whole milliseconds rounded down (`tcp_rtt_tsopt_us()`): near by most of it may be lost. Where
+/// something was lately, the mean is of such as well.
+fn least_rtt_us(before_us: u32, path: &PathState, lost: bool) -> u32 {
     let rounded = path.min_rtt_us % TIMESTAMP_US == 0 && before_us.saturating_sub(path.min_rtt_us) < TIMESTAMP_US;
-    if rounded { path.min_rtt_us.max(before_us.min(path.srtt_us)) } else { path.min_rtt_us }
+    let most_us = if lost { before_us } else { before_us.min(path.srtt_us) };
+    if rounded { path.min_rtt_us.max(most_us) } else { path.min_rtt_us }
 }
 
 impl Strategy for Notify {
@@ -617,7 +633,8 @@ impl Strategy for Notify {
                 // W that is less than the model has no such slack.
                 let least = self.window_bytes.min(self.window_for(self.capacity));
                 self.window_bytes = (self.window_bytes.saturating_sub(slack_bytes) + self.slack_bytes()).max(least);
-                (self.window_changed_us, self.trial, self.last_queue_us) = (input.now_us, None, 0);
+                (self.window_changed_us, self.trial) = (input.now_us, None);
+                self.forget_queues();
             }
             self.readers.clear();
         }
@@ -632,6 +649,12 @@ impl Strategy for Notify {
         self.received_bytes = input.received.map(|received| received.bytes);
         let out_of_order_pkts = input.out_of_order_pkts();
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
+            let received_bytes = self.received_bytes.unwrap_or(0);
+            if received_bytes >= self.read.recovered_bytes {
+                let before = self.meter.before_pause(self.rtt_us() / 2);
+                self.read.first_hole = before.map(|rate| (input.now_us, rate));
+                self.read.recovered_bytes = received_bytes.saturating_add(asked);
+            }
             (self.read.hole, self.read.hole_us) = (true, Some(input.now_us));
         } else if self.read.hole && self.meter.latest_bytes() > 0 {
             (self.read.hole, self.read.hole_us) = (false, Some(input.now_us));
@@ -667,13 +690,13 @@ mod tests {
 
     #[test]
     fn whole_milliseconds_are_a_round_trip_rounded_down() {
-        let least = |before_us, min_rtt_us, srtt_us| {
-            least_rtt_us(before_us, &PathState { min_rtt_us, srtt_us, ..PathState::default() })
-        };
+        let page = |min_rtt_us, srtt_us| PathState { min_rtt_us, srtt_us, ..PathState::default() };
+        let least = |before_us, min_rtt_us, srtt_us| least_rtt_us(before_us, &page(min_rtt_us, srtt_us), false);
         assert_eq!((least(1_640, 1_000, 1_900), least(1_640, 1_000, 1_500)), (1_640, 1_500));
         assert_eq!((least(42_100, 42_000, 60_000), least(42_100, 41_000, 60_000)), (42_100, 41_000));
         assert_eq!((least(1_640, 1_500, 1_900), least(0, 1_000, 1_900)), (1_500, 1_000));
         assert_eq!(least(1_500, 2_000, 2_500), 2_000, "a longer path");
+        assert_eq!(least_rtt_us(1_640, &page(1_000, 1_500), true), 1_640, "the mean is of such as well");
     }
 
     #[test]
@@ -761,6 +784,30 @@ mod tests {
             let after = if keeps { before } else { law.window_for(law.capacity) };
             assert_eq!((law.request_bytes, law.window_bytes), (8 << 10, after));
         }
+    }
+
+    /// A trickle between two of an overflow's holes is not what came before it; reordering makes holes, and fills them.
+    #[test]
+    fn what_came_before_the_first_hole_counts_until_what_was_asked_for_then_has_come() {
+        let mut law = Notify::new(Limits::default());
+        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
+        (law.capacity, law.request_bytes) = (10_000_000, 16 << 10);
+        let (mut bytes, mut out_of_order_pkts) = (0, 0);
+        let mut look = |law: &mut Notify, ms: u64, more: u64, hole: bool| {
+            (bytes, out_of_order_pkts) = (bytes + more, out_of_order_pkts + u32::from(hole));
+            let received = Some(crate::Received { bytes, out_of_order_pkts });
+            let (request_bytes, max_depth) = (16 << 10, 512);
+            let disk = DiskState { reading: true, in_flight: 6, request_bytes, max_depth, ..DiskState::default() };
+            law.tick(&Input { now_us: 1_000 * ms, path: None, received, share: None, disks: &[disk] });
+            law.read.first_hole
+        };
+        (0..100).for_each(|ms| assert_eq!(look(&mut law, ms, 10_000, false), None));
+        let first = Some((100_000, 10_000_000));
+        assert_eq!(look(&mut law, 100, 1_000, true), first);
+        (101..150).for_each(|ms| assert_eq!(look(&mut law, ms, if ms % 30 == 0 { 1_000 } else { 0 }, false), first));
+        assert_eq!(look(&mut law, 150, 0, true), first, "a trickle");
+        (151..200).for_each(|ms| assert!(look(&mut law, ms, 5_000, ms % 5 == 0).is_some()));
+        assert_eq!(law.read.first_hole.map(|(_, rate)| rate), Some(5_000_000), "the path has become slower");
     }
 
     #[test]

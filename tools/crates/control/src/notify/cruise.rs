@@ -63,12 +63,13 @@ impl Patience {
         self.until_us = self.until_us.max(until_us);
     }
 
-    /// Soon after the last time it is for twice as long, up to [`MAX_PATIENCE_US`].
-    pub(super) fn lose(&mut self, now_us: u64, rtt_us: u64) {
+    /// Soon after the last time, as is returned, it is for twice as long, up to [`MAX_PATIENCE_US`].
+    pub(super) fn lose(&mut self, now_us: u64, rtt_us: u64) -> bool {
         let least_us = (THRESHOLD_TRIPS * rtt_us).max(LEAST_PATIENCE_US);
         let soon = now_us < self.lost_us.saturating_add(2 * self.wait_us);
         self.wait_us = if soon { 2 * self.wait_us } else { 0 }.clamp(least_us, MAX_PATIENCE_US.max(least_us));
         (self.until_us, self.lost_us) = (now_us + self.wait_us, now_us);
+        soon
     }
 }
 
@@ -126,6 +127,9 @@ impl Notify {
             }
         }
         let goal = self.window_for(self.capacity);
+        if self.read.losses == 0 && input.now_us >= self.rivals.until_us {
+            self.read.held_us = self.read.held_us.max(standing_us);
+        }
         let congested = self.congested(input);
         if input.now_us < self.rivals.until_us && input.share.is_none() {
             self.compete(input.now_us, goal, rate, longest_us);
@@ -150,7 +154,7 @@ impl Notify {
         if std::mem::take(&mut self.read.gives) {
             self.window_bytes = self.window_bytes.max(goal);
         }
-        if congested && self.give_way(input, goal, rate, standing_us, proven_us) {
+        if congested && self.give_way(input, goal, rate, before_us, proven_us) {
             return;
         }
         // A cut that is not yet judged is not the next one's measure.
@@ -218,7 +222,12 @@ impl Notify {
 
     /// All of the path was in flight, and something waits: the queue may be short.
     fn brimful(&self) -> bool {
-        self.queue_us() > self.queue_low_us() && self.path_bytes().min(self.lost_bytes()) >= self.brim_bytes()
+        self.queue_us() > self.queue_low_us() && self.filled_path()
+    }
+
+    /// All of the path was in flight when something was lost last.
+    fn filled_path(&self) -> bool {
+        self.path_bytes().min(self.lost_bytes()) >= self.brim_bytes()
     }
 
     /// Nearly all that the path holds.
@@ -236,9 +245,13 @@ impl Notify {
         if !self.gentle(now_us) {
             return self.window_bytes;
         }
-        // One request is on its way to the target.
-        let least = (self.brim_bytes() + self.late_bytes() + self.request()).next_multiple_of(self.request());
-        self.window_bytes.saturating_sub(self.request().max(self.window_bytes / 32)).max(least).min(self.window_bytes)
+        let less = self.window_bytes.saturating_sub(self.request().max(self.window_bytes / 32));
+        less.max(self.least_full_bytes()).min(self.window_bytes)
+    }
+
+    /// Whole requests for nearly all that the path holds; one more is on its way to the target.
+    fn least_full_bytes(&self) -> u64 {
+        (self.brim_bytes() + self.late_bytes() + self.request()).next_multiple_of(self.request())
     }
 
     /// There is a queue that may have lost something.
@@ -291,7 +304,7 @@ impl Notify {
     }
 
     /// A loss that makes no long queue shorter; true if W or cwnd was the threshold, or it is others'.
-    fn give_way(&mut self, input: &Input<'_>, goal: u64, rate: Option<u64>, standing_us: u64, proven_us: u64) -> bool {
+    fn give_way(&mut self, input: &Input<'_>, goal: u64, rate: Option<u64>, before_us: u64, proven_us: u64) -> bool {
         let (now_us, shared) = (input.now_us, input.share.is_some());
         self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
         if rate.is_some_and(|rate| self.elsewhere(rate)) {
@@ -301,7 +314,10 @@ impl Notify {
         if proven_us > self.queue_high_us() {
             return false;
         }
-        let taken = rate.is_some_and(|rate| self.taken(now_us, rate));
+        // The hole itself is a part of what the rate is taken over; half a round trip errs by a packet.
+        let held_back = self.held_back(now_us, self.rate_span_us());
+        let before_hole = self.read.first_hole.filter(|_| held_back).map(|(_, rate)| rate + self.packet_rate());
+        let taken = before_hole.or(rate).is_some_and(|rate| self.taken(now_us, rate));
         // A queue that is taken for the path's length, and others'.
         if !shared && self.whole_queue_us() > self.queue_high_us() && taken {
             self.capacity = self.others(now_us, self.capacity);
@@ -316,13 +332,26 @@ impl Notify {
             self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
             return true;
         }
-        if standing_us > self.queue_low_us() {
+        // All of W overflowed a queue, if none that held was longer: a page that is in time tells of more than before.
+        let queue_us = self.queue_us();
+        let rose = before_us > 0 && self.read.held_us > 0 && queue_us > before_us + self.queue_low_us();
+        let told = now_us - self.quiet.lost_us <= BLAME_TRIPS * self.trip_us();
+        let brimmed = self.filled_path()
+            && !told
+            && before_us + self.request_us() / 2 >= self.read.held_us
+            && (rose || self.read.shallow);
+        let waited_us = if brimmed { queue_us.max(before_us) } else { queue_us.min(before_us) };
+        if waited_us > self.queue_low_us() {
             let lost_at = self.lost_bytes();
             let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
             // W itself was the threshold; but what others take is answered by them.
             self.window_bytes =
                 if most >= self.window_bytes && !taken { self.backed_off(now_us) } else { self.window_bytes.min(most) };
             self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
+            // One such loss may be the path's own.
+            if brimmed && self.quiet.lose(now_us, self.rtt_us()) {
+                self.read.shallow = true;
+            }
             self.reason = format!("loss at {} kB", lost_at / 1000);
             return true;
         }
@@ -349,15 +378,19 @@ impl Notify {
         let emptied_us = before.window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / capacity.max(1);
         let aim = Aim::Shorter { queue_us, emptied_us };
         self.trial = (emptied_us > 0).then_some((aim, before));
-        self.last_queue_us = 0;
+        self.forget_queues();
         self.reason = format!("a queue of {queue_us} us");
     }
 
     /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
     fn grow(&mut self, now_us: u64, goal: u64, rate: u64, standing_us: u64, queue_us: u64, shared: bool) {
         let slack = self.slack_bytes();
-        let most =
-            if self.read.shallow { goal.saturating_sub(slack) } else { goal.saturating_add(slack).min(self.bound()) };
+        let most = if self.read.shallow {
+            self.least_full_bytes().max(goal.saturating_sub(slack))
+        } else {
+            goal.saturating_add(slack)
+        };
+        let most = most.min(self.bound());
         // What a round trip's packets show of C errs by one.
         let packet = self.packet_rate().min(self.capacity / 16);
         let slow = slower(rate.saturating_add(packet), self.capacity);
@@ -465,7 +498,7 @@ impl Notify {
                 } else {
                     return false;
                 }
-                self.last_queue_us = 0;
+                self.forget_queues();
             }
             Aim::More | Aim::Gaps => {
                 let lost = self.read.losses > 0 && !self.elsewhere(before.rate);
@@ -504,7 +537,7 @@ impl Notify {
                 // The trains were a little too fast, or too slow.
                 let most = if clear {
                     before.rate.max(rate)
-                } else if gaps {
+                } else if gaps && (!lost || shared) {
                     capacity
                 } else {
                     before.rate
@@ -634,18 +667,26 @@ mod tests {
 
     #[test]
     fn a_request_more_where_a_queue_stands_is_taken_back_if_it_brings_nothing() {
-        for (standing_us, brings, kept) in [(0, 0, true), (40_000, 0, false), (40_000, 500_000, true)] {
+        for (standing_us, brings, losses, shared, capacity) in [
+            (0, 0, 0, false, None),
+            (40_000, 0, 0, false, Some(1_850_000)),
+            (40_000, 500_000, 0, false, None),
+            (40_000, 500_000, 1, false, Some(1_850_000)),
+            (40_000, 500_000, 1, true, Some(2_000_000)),
+            (40_000, 0, 0, true, Some(2_000_000)),
+        ] {
             let mut law = cruising(40_000);
             law.capacity = 2_000_000;
             let goal = law.window_for(law.capacity);
             law.window_bytes = goal;
-            law.grow(100 * RTT_US, goal, 1_850_000, standing_us, 40_000, false);
+            law.grow(100 * RTT_US, goal, 1_850_000, standing_us, 40_000, shared);
             assert_eq!((law.window_bytes, law.trial.is_some()), (goal + law.request(), standing_us > 0));
+            law.read.losses = losses;
             if let Some((aim, before)) = law.trial.take() {
-                law.undone(aim, before, 200 * RTT_US, Some(1_850_000 + brings), false);
+                law.undone(aim, before, 200 * RTT_US, Some(1_850_000 + brings), shared);
             }
-            assert_eq!((law.window_bytes > goal, law.capacity == 2_000_000), (kept, kept));
-            assert_eq!(law.gaps.until_us == 0, kept);
+            assert_eq!((law.window_bytes > goal, law.capacity), (capacity.is_none(), capacity.unwrap_or(2_000_000)));
+            assert_eq!(law.gaps.until_us == 0, capacity.is_none());
         }
     }
 
@@ -688,18 +729,82 @@ mod tests {
         }
     }
 
+    /// W for the model when something was lost; the queues are the longest that has held, that of the page before and the
+    /// latest one's.
+    fn lost(held_us: u64, before_us: u64, queue_us: u32, prior_cwnd_pkts: u32) -> Notify {
+        let mut law = cruising(queue_us);
+        law.request_bytes = 4 << 10;
+        (law.capacity, law.read.reached, law.train) = (1_900_000, 1_900_000, 1_900_000);
+        law.window_bytes = law.window_for(law.capacity);
+        (law.path.prior_cwnd_pkts, law.path.notsent_bytes) = (prior_cwnd_pkts, 100_000);
+        (law.read.held_us, law.last_queue_us) = (held_us, before_us);
+        law
+    }
+
     /// In requests.
+    fn given_way(law: &mut Notify, trip: u64, rate: u64) -> u64 {
+        let goal = law.window_for(law.capacity);
+        law.read.lost_us = Some(trip * RTT_US);
+        law.give_way(&at(trip), goal, Some(rate), law.last_queue_us, 4_000);
+        law.window_bytes / law.request()
+    }
+
     #[test]
     fn a_loss_at_the_model_is_a_shorter_queue() {
-        for (rate, depth) in [(1_900_000, 10), (1_000_000, 11)] {
-            let mut law = cruising(4_000);
-            law.request_bytes = 4 << 10;
-            (law.capacity, law.read.reached, law.path.prior_cwnd_pkts) = (1_900_000, 1_900_000, 100);
+        for (rate, before_hole, requests) in [
+            (1_900_000, None, 10),
+            (1_000_000, None, 11),            // others'
+            (1_000_000, Some(1_900_000), 10), // the hole held some of it back
+            (1_000_000, Some(1_000_000), 11),
+        ] {
+            let mut law = lost(4_000, 4_000, 4_000, 100);
+            law.read.hole_us = before_hole.map(|_| 99 * RTT_US);
+            law.read.first_hole = before_hole.map(|rate| (99 * RTT_US, rate));
+            assert_eq!(given_way(&mut law, 100, rate), requests, "{rate} B/s, {before_hole:?}");
+        }
+    }
+
+    /// Where it is known to be short, F may have fallen since the queue was that long.
+    #[test]
+    fn a_queue_that_overflows_is_longer_than_before_and_than_any_that_held() {
+        for (held_us, before_us, queue_us, prior_cwnd_pkts, shallow, requests) in [
+            (300, 300, 4_000, 100, false, 10),
+            (300, 300, 0, 100, false, 11),
+            (4_000, 4_000, 0, 100, true, 10),
+            (4_000, 300, 4_000, 100, false, 11),
+            (4_000, 1_000, 0, 100, true, 11),
+            (0, 0, 4_000, 100, false, 11), // nothing is known
+            (300, 300, 4_000, 20, false, 11),
+        ] {
+            let mut law = lost(held_us, before_us, queue_us, prior_cwnd_pkts);
+            law.read.shallow = shallow;
+            assert_eq!(given_way(&mut law, 100, 1_900_000), requests, "{held_us} {before_us} {queue_us} us {shallow}");
+        }
+    }
+
+    /// And each time W waits for twice as long.
+    #[test]
+    fn what_overflows_again_is_short() {
+        let mut law = lost(300, 300, 4_000, 100);
+        for (trip, until, shallow) in [(100, 150, false), (102, 150, false), (160, 260, true), (250, 450, true)] {
+            given_way(&mut law, trip, 1_900_000);
+            assert_eq!((law.quiet.until_us / RTT_US, law.read.shallow), (until, shallow), "{trip}");
+        }
+    }
+
+    #[test]
+    fn behind_a_loss_the_window_grows_to_what_fills_the_path() {
+        for (kib, max_window_bytes, requests) in [(4, 1 << 30, 11), (1, 1 << 30, 39), (4, 32 << 10, 8)] {
+            let limits = Limits { max_window_bytes, ..Limits::default() };
+            let mut law = Notify { limits, ..cruising(0) };
+            (law.capacity, law.train, law.request_bytes, law.read.shallow) = (2_000_000, 2_000_000, kib << 10, true);
             let goal = law.window_for(law.capacity);
-            (law.window_bytes, law.read.lost_us, law.train) = (goal, Some(10 * RTT_US), 1_900_000);
-            law.path.notsent_bytes = 100_000;
-            assert!(law.give_way(&at(10), goal, Some(rate), 4_000, 4_000));
-            assert_eq!(law.window_bytes / law.request(), depth, "{rate} B/s");
+            law.window_bytes = 20_000;
+            for trip in (100..500).step_by(10) {
+                law.grow(trip * RTT_US, goal, 1_850_000, 3_000, 3_000, false);
+            }
+            // As many as fill the path, and one on its way; or no less than it holds.
+            assert_eq!(law.window_bytes / law.request(), requests, "{kib} KiB");
         }
     }
 
@@ -826,7 +931,7 @@ mod tests {
 
     #[test]
     fn a_cwnd_that_lost_says_nothing_of_what_is_late() {
-        let mut law = cruising(2_000);
+        let mut law = cruising(RTT_US as u32);
         law.path.prior_cwnd_pkts = 20;
         (law.read.late_us, law.window_bytes) = (50_000, 200_000);
         assert!(law.give_way(&at(10), 200_000, None, RTT_US, RTT_US));

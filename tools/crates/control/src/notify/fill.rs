@@ -228,11 +228,15 @@ impl Notify {
     fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
         let trip_us = self.rtt_us();
         let fills = self.path_cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
-        let full = fills && self.moving_us.saturating_sub(self.read.short_us) >= 2 * trip_us;
-        let Some(rate) = self.meter.before_pause(trip_us / 2) else { return };
+        // Where nobody tells of holes, this pause is all that is known of one.
+        let pause = self.meter.before_pause(trip_us / 2).map(|rate| (self.moving_us, rate));
+        let Some((since_us, rate)) = (if input.received.is_some() { self.read.first_hole } else { pause }) else {
+            return;
+        };
+        let full = fills && since_us.saturating_sub(self.read.short_us) >= 2 * trip_us;
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
-        // One pause tells once.
-        let told = self.read.slowed_us.is_some_and(|us| us >= self.moving_us);
+        // One overflow, or pause, tells once.
+        let told = self.read.slowed_us.is_some_and(|us| us >= since_us);
         // While a change of the request size drains the path, less comes for that.
         let drains = input.changing();
         if told || !full || drains || !much_slower(rate, most) || !self.alone(input) {
@@ -429,6 +433,20 @@ mod tests {
         assert_eq!(capacity_after_a_hole(RATE / 4, 400), RATE / 4);
         // It was cwnd that let no more through.
         assert_eq!(capacity_after_a_hole(RATE / 4, 60), RATE);
+    }
+
+    /// Since when F was W counts up to that hole.
+    #[test]
+    fn what_came_before_the_first_of_an_overflows_holes_counts() {
+        for (rate, first_us, capacity) in
+            [(RATE / 2, 48 * RTT_US, RATE / 2), (RATE, 48 * RTT_US, RATE), (RATE / 2, 47 * RTT_US, RATE)]
+        {
+            let mut law = holed(RATE / 4, 400);
+            law.read.first_hole = Some((first_us, rate));
+            let received = Some(crate::Received { bytes: 0, out_of_order_pkts: 1 });
+            law.slow_down(&Input { received, ..HOLE }, law.window_bytes);
+            assert_eq!(law.capacity, capacity, "{rate} B/s, {first_us} us");
+        }
     }
 
     #[test]
