@@ -347,10 +347,11 @@ impl Notify {
             // W itself was the threshold; but what others take is answered by them.
             self.window_bytes =
                 if most >= self.window_bytes && !taken { self.backed_off(now_us) } else { self.window_bytes.min(most) };
-            self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
-            // One such loss may be the path's own.
-            if brimmed && self.quiet.lose(now_us, self.rtt_us()) {
-                self.read.shallow = true;
+            if brimmed {
+                // One such loss may be the path's own.
+                self.read.shallow |= self.quiet.lose(now_us, self.rtt_us());
+            } else {
+                self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
             }
             self.reason = format!("loss at {} kB", lost_at / 1000);
             return true;
@@ -741,12 +742,12 @@ mod tests {
         law
     }
 
-    /// In requests.
-    fn given_way(law: &mut Notify, trip: u64, rate: u64) -> u64 {
+    /// Whether W or cwnd was the threshold, and W in requests.
+    fn given_way(law: &mut Notify, trip: u64, rate: u64) -> (bool, u64) {
         let goal = law.window_for(law.capacity);
         law.read.lost_us = Some(trip * RTT_US);
-        law.give_way(&at(trip), goal, Some(rate), law.last_queue_us, 4_000);
-        law.window_bytes / law.request()
+        let threshold = law.give_way(&at(trip), goal, Some(rate), law.last_queue_us, 4_000);
+        (threshold, law.window_bytes / law.request())
     }
 
     #[test]
@@ -760,25 +761,27 @@ mod tests {
             let mut law = lost(4_000, 4_000, 4_000, 100);
             law.read.hole_us = before_hole.map(|_| 99 * RTT_US);
             law.read.first_hole = before_hole.map(|rate| (99 * RTT_US, rate));
-            assert_eq!(given_way(&mut law, 100, rate), requests, "{rate} B/s, {before_hole:?}");
+            assert_eq!(given_way(&mut law, 100, rate), (true, requests), "{rate} B/s, {before_hole:?}");
         }
     }
 
     /// Where it is known to be short, F may have fallen since the queue was that long.
     #[test]
     fn a_queue_that_overflows_is_longer_than_before_and_than_any_that_held() {
-        for (held_us, before_us, queue_us, prior_cwnd_pkts, shallow, requests) in [
-            (300, 300, 4_000, 100, false, 10),
-            (300, 300, 0, 100, false, 11),
-            (4_000, 4_000, 0, 100, true, 10),
-            (4_000, 300, 4_000, 100, false, 11),
-            (4_000, 1_000, 0, 100, true, 11),
-            (0, 0, 4_000, 100, false, 11), // nothing is known
-            (300, 300, 4_000, 20, false, 11),
+        for (held_us, before_us, queue_us, prior_cwnd_pkts, shallow, overflows) in [
+            (300, 300, 4_000, 100, false, true),
+            (300, 300, 0, 100, false, false),
+            (4_000, 4_000, 0, 100, true, true),
+            (4_000, 300, 4_000, 100, false, false),
+            (4_000, 1_000, 0, 100, true, false),
+            (0, 0, 4_000, 100, false, false), // nothing is known
+            (300, 300, 4_000, 20, false, false),
         ] {
             let mut law = lost(held_us, before_us, queue_us, prior_cwnd_pkts);
             law.read.shallow = shallow;
-            assert_eq!(given_way(&mut law, 100, 1_900_000), requests, "{held_us} {before_us} {queue_us} us {shallow}");
+            let requests = if overflows { 10 } else { 11 };
+            let found = given_way(&mut law, 100, 1_900_000);
+            assert_eq!(found, (overflows, requests), "{held_us} {before_us} {queue_us} us {shallow}");
         }
     }
 

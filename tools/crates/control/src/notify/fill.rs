@@ -229,10 +229,12 @@ impl Notify {
         let trip_us = self.rtt_us();
         let fills = self.path_cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
         // Where nobody tells of holes, this pause is all that is known of one.
-        let pause = self.meter.before_pause(trip_us / 2).map(|rate| (self.moving_us, rate));
-        let Some((since_us, rate)) = (if input.received.is_some() { self.read.first_hole } else { pause }) else {
-            return;
+        let before = if input.received.is_some() {
+            self.read.first_hole
+        } else {
+            self.meter.before_pause(trip_us / 2).map(|rate| (self.moving_us, rate))
         };
+        let Some((since_us, rate)) = before else { return };
         let full = fills && since_us.saturating_sub(self.read.short_us) >= 2 * trip_us;
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
         // One overflow, or pause, tells once.
