@@ -242,7 +242,7 @@ impl Notify {
         self.wanted_request_bytes = self.request_bytes;
         self.window_bytes = self.model_bytes(self.capacity);
         self.filled_bytes = self.window_bytes;
-        self.read_ahead_bytes = self.window_for(if self.capacity > 0 { self.capacity } else { ASSUMED_RATE });
+        self.read_ahead_bytes = self.window_for(self.capacity);
         self.enter(Phase::Rest, "nothing reads".into());
     }
 
@@ -429,15 +429,13 @@ impl Notify {
         MIN_READ_AHEAD_BYTES.min(1 << (rate / 8).max(1).ilog2())
     }
 
-    /// Read-ahead follows W, ahead of it while that doubles; not its every breath, since all files that are open have to
-    /// be told.
+    /// Read-ahead follows W; not its every breath, since all files that are open have to be told. Nor is it ahead of a C that
+    /// doubles, which is ahead of cwnd: the kernel makes no file's window smaller again.
     fn fit_read_ahead(&mut self) {
-        let doubles = self.doubles();
-        let window_bytes =
-            self.window_bytes.max(self.window_for(if doubles { 2 * self.capacity } else { self.capacity }));
+        let window_bytes = self.window_bytes.max(self.window_for(self.capacity));
         // The reader comes for the next one a little late.
         let fit = window_bytes + window_bytes / 8;
-        if fit > self.read_ahead_bytes / 8 * 9 || fit < self.read_ahead_bytes / 8 * 7 && (!doubles || self.far()) {
+        if fit > self.read_ahead_bytes / 8 * 9 || fit < self.read_ahead_bytes / 8 * 7 {
             self.read_ahead_bytes = fit;
         }
     }
@@ -482,13 +480,14 @@ impl Notify {
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         // The last packet of each is short, and cwnd counts packets.
         let small = self.allowed_request(LOSSY_REQUEST_BYTES);
-        let request = if self.lossy(now_us) && self.request_bytes < small {
+        let few = 2 * self.path_cwnd_bytes() < carried(self.capacity, self.rtt_us());
+        let request = if self.lossy(now_us) && few && self.request_bytes < small {
             small
         } else if crowded {
             let twice = 1u64 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             self.allowed_request(twice.max(best.into()))
         } else if self.phase == Phase::Cruise
-            && self.read.lossy_until_us == 0
+            && now_us >= self.read.lossy_until_us + THRESHOLD_TRIPS * self.rtt_us()
             && self.trial.is_none()
             && (coarse || fine)
         {
@@ -808,6 +807,44 @@ mod tests {
         assert_eq!(look(&mut law, 150, 0, true), first, "a trickle");
         (151..200).for_each(|ms| assert!(look(&mut law, ms, 5_000, ms % 5 == 0).is_some()));
         assert_eq!(law.read.first_hole.map(|(_, rate)| rate), Some(5_000_000), "the path has become slower");
+    }
+
+    /// W is cwnd's then, and small requests end in short packets.
+    #[test]
+    fn where_losses_leave_less_than_half_of_the_path_requests_are_larger_until_they_end() {
+        const RTT_US: u64 = 10_000;
+        let mut law = Notify::new(Limits::default());
+        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_500, command_window: 512, mss_bytes: 1448, ..law.path });
+        (law.phase, law.capacity, law.request_bytes, law.wanted_request_bytes) =
+            (Phase::Cruise, 7_500_000, 8 << 10, 8 << 10);
+        law.read.lossy_until_us = 400 * RTT_US;
+        for (trip, snd_cwnd_pkts, kib) in [(200, 30, 8), (399, 20, 32), (410, 40, 32), (449, 40, 32), (450, 40, 8)] {
+            law.path.snd_cwnd_pkts = snd_cwnd_pkts;
+            law.request_changed_us = 0;
+            law.fit_request(&Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] });
+            law.request_bytes = law.wanted_request_bytes;
+            assert_eq!(law.request_bytes, kib << 10, "{snd_cwnd_pkts} packets, {trip} round trips");
+        }
+    }
+
+    #[test]
+    fn read_ahead_is_for_the_path_that_was_found() {
+        let mut law = Notify::new(Limits::default());
+        let rest = law.rest(&Input { now_us: 0, path: None, received: None, share: None, disks: &[] });
+        assert_eq!(rest.read_ahead_bytes, MIN_READ_AHEAD_BYTES, "nothing is known");
+        law.note(PathState { min_rtt_us: 50_000, srtt_us: 50_000, command_window: 512, ..PathState::default() });
+        (law.phase, law.request_bytes) = (Phase::Start, 16 << 10);
+        // C doubles.
+        for (now_us, rate, kib) in
+            [(0, 3_000_000, 200), (50_000, 6_000_000, 365), (100_000, 12_000_000, 695), (150_000, 11_500_000, 695)]
+        {
+            law.capacity = rate;
+            law.found.push_back((now_us, rate));
+            law.fit_read_ahead();
+            assert_eq!(law.read_ahead_bytes >> 10, kib, "{rate} B/s");
+        }
+        law.rest_settings();
+        assert_eq!(law.read_ahead_bytes, law.window_for(11_500_000));
     }
 
     #[test]
