@@ -25,7 +25,7 @@ use crate::rate::{Ages, Meter, carried, per_second};
 use crate::readers::{Readers, Steady};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
-/// The path that settings at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
+/// The path that requests at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
 /// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it. So
 /// they are as small as the disk's commands still carry that, but for no less than the 256 that Linux gives it.
 const ASSUMED_RATE: u64 = 125_000_000;
@@ -37,7 +37,7 @@ const REQUESTS_PER_BDP: u64 = 60;
 const SMALL_REQUEST_BYTES: u64 = 16 << 10;
 const LEAST_REQUESTS: u64 = 12;
 const SMALL_PER_S: u64 = 4000;
-/// The least where a path loses by itself: two short packets in a hundred.
+/// The least where a path loses so much by itself that cwnd is less than half of it: two short packets in a hundred.
 const LOSSY_REQUEST_BYTES: u64 = 32 << 10;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
 /// received.
@@ -140,6 +140,8 @@ struct ThisRead {
     recovered_bytes: u64,
     /// When a full pipe, for a hole, last let nothing through.
     blocked_us: Option<u64>,
+    /// Since when cwnd has been less than half of W.
+    choked_us: Option<u64>,
     /// When C was last made what came before such a hole.
     slowed_us: Option<u64>,
     /// The request size has been changed.
@@ -242,7 +244,7 @@ impl Notify {
         self.wanted_request_bytes = self.request_bytes;
         self.window_bytes = self.model_bytes(self.capacity);
         self.filled_bytes = self.window_bytes;
-        self.read_ahead_bytes = self.window_for(self.capacity);
+        self.read_ahead_bytes = read_ahead_for(self.window_for(self.capacity));
         self.enter(Phase::Rest, "nothing reads".into());
     }
 
@@ -433,8 +435,7 @@ impl Notify {
     /// doubles, which is ahead of cwnd: the kernel makes no file's window smaller again.
     fn fit_read_ahead(&mut self) {
         let window_bytes = self.window_bytes.max(self.window_for(self.capacity));
-        // The reader comes for the next one a little late.
-        let fit = window_bytes + window_bytes / 8;
+        let fit = read_ahead_for(window_bytes);
         if fit > self.read_ahead_bytes / 8 * 9 || fit < self.read_ahead_bytes / 8 * 7 {
             self.read_ahead_bytes = fit;
         }
@@ -456,7 +457,7 @@ impl Notify {
     /// The readers want more than the window lets through, and TCP lets the window through.
     fn asked_in_full(&self) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
-        let cwnd_bytes = self.path_cwnd_bytes().saturating_add(self.slack_bytes());
+        let cwnd_bytes = self.path_cwnd_bytes().saturating_add(self.request());
         self.asked() && (cwnd_bytes >= self.path_bytes() || u64::from(self.path.notsent_bytes) < self.request())
     }
 
@@ -465,8 +466,8 @@ impl Notify {
         (self.readers.claimed_bytes() / request).saturating_add(1) >= self.window_bytes / request
     }
 
-    /// Changes the request size when W has no room for more commands, or when requests turn out to be too coarse
-    /// for the path; rarely, since each change drains the queue.
+    /// Changes the request size when W has no room for more commands, when requests turn out to be too coarse for the path, or
+    /// for losses that leave little of it, and back; rarely, since each change drains the queue.
     fn fit_request(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
         let best = self.request_for(self.capacity);
@@ -487,7 +488,7 @@ impl Notify {
             let twice = 1u64 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             self.allowed_request(twice.max(best.into()))
         } else if self.phase == Phase::Cruise
-            && now_us >= self.read.lossy_until_us + THRESHOLD_TRIPS * self.rtt_us()
+            && (self.read.lossy_until_us == 0 || now_us >= self.read.lossy_until_us + THRESHOLD_TRIPS * self.rtt_us())
             && self.trial.is_none()
             && (coarse || fine)
         {
@@ -594,6 +595,11 @@ impl Notify {
             reason: self.reason.clone(),
         }
     }
+}
+
+/// The reader comes for the next one a little late.
+fn read_ahead_for(window_bytes: u64) -> u64 {
+    window_bytes + window_bytes / 8
 }
 
 /// The least round trip of a page after one of `before_us`, 0 if there was none. Of what was sent again the target's TCP knows
@@ -832,19 +838,24 @@ mod tests {
         let mut law = Notify::new(Limits::default());
         let rest = law.rest(&Input { now_us: 0, path: None, received: None, share: None, disks: &[] });
         assert_eq!(rest.read_ahead_bytes, MIN_READ_AHEAD_BYTES, "nothing is known");
+        assert!(law.read_ahead_bytes < MIN_READ_AHEAD_BYTES);
         law.note(PathState { min_rtt_us: 50_000, srtt_us: 50_000, command_window: 512, ..PathState::default() });
         (law.phase, law.request_bytes) = (Phase::Start, 16 << 10);
         // C doubles.
-        for (now_us, rate, kib) in
-            [(0, 3_000_000, 200), (50_000, 6_000_000, 365), (100_000, 12_000_000, 695), (150_000, 11_500_000, 695)]
-        {
+        for (now_us, rate, kib) in [
+            (0, 3_000_000, 200),
+            (50_000, 6_000_000, 365),
+            (100_000, 12_000_000, 695),
+            (150_000, 11_500_000, 695),
+            (200_000, 6_000_000, 365),
+        ] {
             law.capacity = rate;
             law.found.push_back((now_us, rate));
             law.fit_read_ahead();
             assert_eq!(law.read_ahead_bytes >> 10, kib, "{rate} B/s");
         }
         law.rest_settings();
-        assert_eq!(law.read_ahead_bytes, law.window_for(11_500_000));
+        assert_eq!(law.read_ahead_bytes >> 10, 365);
     }
 
     #[test]

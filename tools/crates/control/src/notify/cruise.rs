@@ -108,9 +108,22 @@ impl Notify {
         // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
-        if input.path.is_some() && self.path.asked_us.saturating_sub(self.window_changed_us) > answer_us {
+        let answers = input.path.is_some() && self.path.asked_us.saturating_sub(self.window_changed_us) > answer_us;
+        if answers && !(self.choked(input.now_us) && self.read.losses == 0) {
             self.adjust(input);
         }
+    }
+
+    /// TCP lets less than half of W through, for a moment: after a timeout, or while BBR looks for the least round trip, with four
+    /// packets for a fifth of a second. What waits is not W's then, and what arrives not all that the path carries. A path that
+    /// has become slower stays so.
+    fn choked(&mut self, now_us: u64) -> bool {
+        if 2 * self.path_cwnd_bytes() >= self.path_bytes() {
+            self.read.choked_us = None;
+            return false;
+        }
+        let since_us = *self.read.choked_us.get_or_insert(now_us);
+        now_us - since_us < LEAST_PATIENCE_US.max(RECOVERY_TRIPS * self.trip_us())
     }
 
     fn adjust(&mut self, input: &Input<'_>) {
@@ -808,6 +821,38 @@ mod tests {
             }
             // As many as fill the path, and one on its way; or no less than it holds.
             assert_eq!(law.window_bytes / law.request(), requests, "{kib} KiB");
+        }
+    }
+
+    /// With more W would grow where only cwnd has to.
+    #[test]
+    fn w_may_be_a_request_more_than_cwnd() {
+        for (more, notsent_bytes, in_full) in [(1, 100_000, true), (2, 100_000, false), (2, 0, true)] {
+            let mut law = competing(0);
+            let disk = DiskState { reading: true, in_flight: 20, request_bytes: 32 << 10, ..DiskState::default() };
+            law.readers.look(RTT_US, RTT_US, &[disk]);
+            (law.path.snd_cwnd_pkts, law.path.mss_bytes, law.path.notsent_bytes) = (1 << 9, 1 << 10, notsent_bytes);
+            law.window_bytes = (1 << 19) + more * law.request();
+            assert_eq!(law.asked_in_full(), in_full, "{more} requests, {notsent_bytes} bytes");
+        }
+    }
+
+    /// BBR looks for the least round trip with four packets; a path that has become slower has a cwnd of a few for good.
+    #[test]
+    fn what_little_cwnd_lets_through_for_a_moment_is_not_what_the_path_carries() {
+        for (snd_cwnd_pkts, cut_trip) in [(4, 50), (30, 0)] {
+            let mut law = cruising(20_000);
+            (law.capacity, law.request_bytes, law.path.snd_cwnd_pkts) = (2_000_000, 4 << 10, snd_cwnd_pkts);
+            let before = law.window_for(law.capacity);
+            law.window_bytes = before;
+            let cut = (100..200).find(|&trip| {
+                law.meter.push(trip * RTT_US, carried(500_000, trip * RTT_US));
+                (law.last_queue_us, law.path.asked_us) = (20_000, (trip - 1) * RTT_US);
+                law.cruise(&Input { path: Some(law.path), ..at(trip) });
+                law.window_bytes < before
+            });
+            let known = 104; // The rate is.
+            assert_eq!(cut, Some(known.max(100 + cut_trip)), "{snd_cwnd_pkts} packets");
         }
     }
 

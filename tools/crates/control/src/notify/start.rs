@@ -62,7 +62,8 @@ impl Notify {
             self.own_losses(input, losses);
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
             if 2 * self.filled_bytes > goal {
-                self.read.shallow = true;
+                // No queue holds less than has waited in it.
+                self.read.shallow |= self.queue_us() <= self.slack_us();
                 self.quiet.lose(input.now_us, self.rtt_us());
             }
         }
@@ -384,6 +385,33 @@ mod tests {
             });
             let over_trips = (over_us.unwrap_or(0) - began_us) / u64::from(rtt_us);
             assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us, {train} B/s");
+        }
+    }
+
+    /// The slack is 2.6 ms.
+    #[test]
+    fn a_loss_of_most_of_w_shows_a_queue_that_holds_no_more_than_what_waits() {
+        for (requests, before, queue_us, overflows, shallow) in [
+            (15, false, 1_000, true, true),
+            (15, false, 3_000, true, false),
+            (15, true, 3_000, true, true),
+            (1, false, 1_000, false, false),
+        ] {
+            let (now_us, rtt_us, request_bytes) = (1_000_000, 20_000, 16 << 10);
+            let mut law = Notify::new(Limits::default());
+            let (min_rtt_us, srtt_us, command_window) = (rtt_us, rtt_us + queue_us, 512);
+            law.note(PathState { min_rtt_us, srtt_us, command_window, mss_bytes: 1448, ..PathState::default() });
+            (law.capacity, law.request_bytes, law.received_bytes) = (12_500_000, request_bytes, Some(0));
+            law.enter(Phase::Start, String::new());
+            (law.filled_bytes, law.last_tick_us, law.moving_us) = (requests * law.request(), now_us, now_us);
+            (law.read.losses, law.read.shallow) = (1, before);
+            let (in_flight, max_depth) = (requests as u32, 512);
+            let disk =
+                DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
+            law.readers.look(now_us, rtt_us.into(), &[disk]);
+            law.start(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
+            let waits = law.quiet.until_us >= now_us + 1_000_000;
+            assert_eq!((waits, law.read.shallow), (overflows, shallow), "{requests} requests, {before}, {queue_us} us");
         }
     }
 
