@@ -434,8 +434,7 @@ impl Notify {
     /// Read-ahead follows W; not its every breath, since all files that are open have to be told. Nor is it ahead of a C that
     /// doubles, which is ahead of cwnd: the kernel makes no file's window smaller again.
     fn fit_read_ahead(&mut self) {
-        let window_bytes = self.window_bytes.max(self.window_for(self.capacity));
-        let fit = read_ahead_for(window_bytes);
+        let fit = read_ahead_for(self.window_bytes.max(self.window_for(self.capacity)));
         if fit > self.read_ahead_bytes / 8 * 9 || fit < self.read_ahead_bytes / 8 * 7 {
             self.read_ahead_bytes = fit;
         }
