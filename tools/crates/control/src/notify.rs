@@ -453,6 +453,10 @@ impl Notify {
         u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes)
     }
 
+    fn cwnd_less_than_half_of(&self, bytes: u64) -> bool {
+        self.path_cwnd_bytes() < bytes.div_ceil(2)
+    }
+
     /// The readers want more than the window lets through, and TCP lets the window through.
     fn asked_in_full(&self) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
@@ -480,7 +484,7 @@ impl Notify {
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         // The last packet of each is short, and cwnd counts packets.
         let small = self.allowed_request(LOSSY_REQUEST_BYTES);
-        let few = 2 * self.path_cwnd_bytes() < carried(self.capacity, self.rtt_us());
+        let few = self.cwnd_less_than_half_of(carried(self.capacity, self.rtt_us()));
         let request = if self.lossy(now_us) && few && self.request_bytes < small {
             small
         } else if crowded {
@@ -829,6 +833,17 @@ mod tests {
             law.fit_request(&Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] });
             law.request_bytes = law.wanted_request_bytes;
             assert_eq!(law.request_bytes, kib << 10, "{snd_cwnd_pkts} packets, {trip} round trips");
+        }
+    }
+
+    #[test]
+    fn half_is_exact_and_a_page_may_tell_of_any_cwnd() {
+        let mut law = Notify::new(Limits::default());
+        for (pkts, mss_bytes, bytes, less) in
+            [(1, 1, 2, false), (1, 1, 3, true), (u32::MAX, u32::MAX, u64::MAX, false), (0, u32::MAX, 0, false)]
+        {
+            (law.path.snd_cwnd_pkts, law.path.mss_bytes) = (pkts, mss_bytes);
+            assert_eq!(law.cwnd_less_than_half_of(bytes), less, "{pkts} packets, {bytes} bytes");
         }
     }
 

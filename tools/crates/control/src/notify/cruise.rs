@@ -118,7 +118,7 @@ impl Notify {
     /// packets for a fifth of a second. What waits is not W's then, and what arrives not all that the path carries. A path that
     /// has become slower stays so.
     fn choked(&mut self, now_us: u64) -> bool {
-        if 2 * self.path_cwnd_bytes() >= self.path_bytes() {
+        if !self.cwnd_less_than_half_of(self.path_bytes()) {
             self.read.choked_us = None;
             return false;
         }

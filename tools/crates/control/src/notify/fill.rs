@@ -112,7 +112,7 @@ impl Notify {
             return;
         }
         if self.capacity == 0 {
-            self.filled_bytes = (self.filled_bytes + done).min(window_bytes);
+            self.filled_bytes = self.filled_bytes.saturating_add(done).min(window_bytes);
             return;
         }
         if bunches {
