@@ -268,7 +268,7 @@ impl Notify {
     }
 
     /// There is a queue that may have lost something.
-    fn overflows(&self) -> bool {
+    pub(super) fn overflows(&self) -> bool {
         self.whole_queue_us() > self.rtt_us() / 4
     }
 

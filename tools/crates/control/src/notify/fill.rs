@@ -94,6 +94,10 @@ impl Notify {
         }
         let hole = input.received.is_none() || self.read.hole;
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
+            if self.read.hole && self.alone(input) && self.cut_holds_back() {
+                self.read.short_us = input.now_us;
+                return;
+            }
             self.filled_bytes = self.filled_bytes.min(lump);
             self.bucket_bytes = lump;
             self.slow_down(input, asked);
@@ -221,6 +225,15 @@ impl Notify {
         let arriving = self.meter.average(self.rtt_us()).unwrap_or(0);
         let most = if arriving > self.capacity / 2 { arriving / 2 * 3 } else { 2 * arriving };
         (self.capacity + self.capacity / 64).min(most.max(self.capacity / 8))
+    }
+
+    /// cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6), is no more than the path holds: TCP itself lets no burst
+    /// through, and would soon have nothing to send if no more were asked for. A long queue is to become shorter first.
+    fn cut_holds_back(&self) -> bool {
+        let cut_bytes = self.path_cwnd_bytes() / 10 * 7;
+        self.phase == Phase::Cruise
+            && !self.overflows()
+            && (1..=carried(self.capacity, self.rtt_us())).contains(&cut_bytes)
     }
 
     /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into
@@ -426,6 +439,31 @@ mod tests {
                 law.last_tick_us = now_us;
             }
             assert!(law.filled_bytes + lump > law.window_bytes, "{} of {}", law.filled_bytes, law.window_bytes);
+        }
+    }
+
+    /// 173 packets fill the path; of 247 as many are left.
+    #[test]
+    fn a_hole_takes_nothing_back_where_cwnd_lets_no_burst_through() {
+        for (snd_cwnd_pkts, queue_us, others, keeps) in [
+            (240, 0, false, true),
+            (250, 0, false, false),
+            (0, 0, false, false), // no page has told
+            (240, RTT_US / 2, false, false),
+            (240, 0, true, false),
+        ] {
+            let mut law = holed(RATE, snd_cwnd_pkts);
+            law.path.srtt_us += queue_us as u32;
+            law.rivals.until_us = if others { u64::MAX } else { 0 };
+            (law.read.hole, law.filled_bytes) = (true, law.window_bytes);
+            let (in_flight, request_bytes) = ((law.window_bytes / law.request()) as u32, law.request_bytes);
+            let disks = [DiskState { reading: true, in_flight, request_bytes, max_depth: 512, ..DiskState::default() }];
+            law.readers.look(HOLE.now_us, RTT_US, &disks);
+            law.fill(&Input { received: Some(crate::Received::default()), disks: &disks, ..HOLE });
+            let filled_bytes = if keeps { law.window_bytes } else { law.request() };
+            assert_eq!(law.filled_bytes, filled_bytes, "{snd_cwnd_pkts} packets, {queue_us} us, others {others}");
+            // Only after what was taken back W is let through with care.
+            assert_eq!(law.read.blocked_us.is_none(), keeps);
         }
     }
 
