@@ -554,6 +554,15 @@ impl Notify {
         self.request() * self.trip_us().min(page_us) / page_us.max(1)
     }
 
+    /// What makes the number of requests the nearest to W, not the next below it, until something is lost; but where looks are
+    /// too coarse for trains, half a request a long queue, or the path so long that a request is much, a short queue may not
+    /// hold it.
+    fn nearest_bytes(&self, now_us: u64) -> u64 {
+        let short = self.slack_us() + self.request_us() / 2 <= self.rtt_us() / 4;
+        let may = short && self.gentle(now_us) && !self.far_pages() && self.read.lost_us.is_none();
+        if may { self.request() / 2 } else { 0 }
+    }
+
     /// From one question for the page to the next.
     fn page_us(&self, now_us: u64) -> u64 {
         if self.phase != Phase::Cruise && !self.read.leisure {
@@ -577,7 +586,7 @@ impl Notify {
         let hungry = self.readers.hungry(self.rate_span_us());
         let in_use = self.readers.asked_bytes() >= self.window_bytes / 2;
         let page_us = self.page_us(input.now_us);
-        let question_bytes = self.question_bytes(input, page_us);
+        let more_bytes = self.question_bytes(input, page_us) + self.nearest_bytes(input.now_us);
         let (paused, request_bytes, max_commands) = (self.read.paused, self.request(), self.max_commands());
         Output {
             phase: self.phase.name(),
@@ -586,7 +595,7 @@ impl Notify {
             request_bytes: self.wanted_request_bytes,
             depths: self.readers.depths(
                 self.filled_bytes,
-                |window_bytes, bytes| if paused { 1 } else { (window_bytes + question_bytes) / bytes },
+                |window_bytes, bytes| if paused { 1 } else { (window_bytes + more_bytes) / bytes },
                 request_bytes,
                 max_commands,
             ),

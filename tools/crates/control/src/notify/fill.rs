@@ -94,13 +94,11 @@ impl Notify {
         }
         let hole = input.received.is_none() || self.read.hole;
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
-            if self.read.hole && self.alone(input) && self.cut_holds_back() {
-                self.read.short_us = input.now_us;
-                return;
+            if !(self.read.hole && self.alone(input) && self.cut_holds_back()) {
+                self.filled_bytes = self.filled_bytes.min(lump);
+                self.bucket_bytes = lump;
+                self.slow_down(input, asked);
             }
-            self.filled_bytes = self.filled_bytes.min(lump);
-            self.bucket_bytes = lump;
-            self.slow_down(input, asked);
             self.read.blocked_us = self.read.hole.then_some(input.now_us);
             return;
         }
@@ -462,8 +460,7 @@ mod tests {
             law.fill(&Input { received: Some(crate::Received::default()), disks: &disks, ..HOLE });
             let filled_bytes = if keeps { law.window_bytes } else { law.request() };
             assert_eq!(law.filled_bytes, filled_bytes, "{snd_cwnd_pkts} packets, {queue_us} us, others {others}");
-            // Only after what was taken back W is let through with care.
-            assert_eq!(law.read.blocked_us.is_none(), keeps);
+            assert_eq!(law.read.blocked_us, Some(HOLE.now_us), "with care from now on");
         }
     }
 
