@@ -554,12 +554,13 @@ impl Notify {
         self.request() * self.trip_us().min(page_us) / page_us.max(1)
     }
 
-    /// What makes the number of requests the nearest to W, not the next below it, until something is lost; but where looks are
-    /// too coarse for trains, half a request a long queue, or the path so long that a request is much, a short queue may not
-    /// hold it.
-    fn nearest_bytes(&self, now_us: u64) -> u64 {
-        let short = self.slack_us() + self.request_us() / 2 <= self.rtt_us() / 4;
-        let may = short && self.gentle(now_us) && !self.far_pages() && self.read.lost_us.is_none();
+    /// What makes the number of requests the nearest to F, not the next below it, while nothing is known to be lost; but where
+    /// looks are too coarse for trains, one request more would make a long queue, others are on the path, or it is so long that
+    /// a request is much, a short queue may not hold it.
+    fn nearest_bytes(&self, input: &Input<'_>) -> u64 {
+        let lost = self.read.hole_us.is_some() || self.read.lost_us.is_some();
+        let short = self.queue_us() + self.request_us() <= self.rtt_us() / 4;
+        let may = !lost && short && self.gentle(input.now_us) && self.alone(input) && !self.far_pages();
         if may { self.request() / 2 } else { 0 }
     }
 
@@ -586,7 +587,7 @@ impl Notify {
         let hungry = self.readers.hungry(self.rate_span_us());
         let in_use = self.readers.asked_bytes() >= self.window_bytes / 2;
         let page_us = self.page_us(input.now_us);
-        let more_bytes = self.question_bytes(input, page_us) + self.nearest_bytes(input.now_us);
+        let more_bytes = self.question_bytes(input, page_us) + self.nearest_bytes(input);
         let (paused, request_bytes, max_commands) = (self.read.paused, self.request(), self.max_commands());
         Output {
             phase: self.phase.name(),
@@ -842,6 +843,31 @@ mod tests {
             law.fit_request(&Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] });
             law.request_bytes = law.wanted_request_bytes;
             assert_eq!(law.request_bytes, kib << 10, "{snd_cwnd_pkts} packets, {trip} round trips");
+        }
+    }
+
+    #[test]
+    fn requests_are_rounded_to_the_nearest_where_a_short_queue_holds_one_more() {
+        for (rtt_us, queue_us, train, hole, shared, rounded) in [
+            (20_000, 700, 12_500_000, false, false, true),
+            (20_000, 3_600, 12_500_000, false, false, true),
+            (20_000, 3_800, 12_500_000, false, false, false),
+            (20_000, 700, 6_000_000, false, false, false), // trains have not told C
+            (20_000, 700, 12_500_000, true, false, false),
+            (20_000, 700, 12_500_000, false, true, false),
+            (40_000, 700, 12_500_000, false, false, false),
+        ] {
+            let mut law = Notify::new(Limits::default());
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us + queue_us, ..PathState::default() });
+            (law.phase, law.capacity, law.train, law.request_bytes) = (Phase::Cruise, 12_500_000, train, 16 << 10);
+            law.read.hole_us = hole.then_some(1);
+            let share = shared.then_some(1);
+            let bytes = law.nearest_bytes(&Input { now_us: 1 << 40, path: None, received: None, share, disks: &[] });
+            assert_eq!(
+                bytes,
+                if rounded { 8 << 10 } else { 0 },
+                "{rtt_us} {queue_us} us, {train} B/s, {hole} {shared}"
+            );
         }
     }
 

@@ -86,7 +86,8 @@ impl Notify {
         let most = slow_start_bytes.map_or(u64::MAX, |b| b.saturating_add(self.late_bytes() + ahead).max(FIRST_BYTES));
         let window_bytes = window_bytes.min(most);
         self.filled_bytes = if left { used } else { self.filled_bytes }.min(window_bytes);
-        // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst.
+        // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst, unless
+        // cwnd makes none of it.
         // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
         let pipe_full = self.capacity > 0 && asked / 3 >= carried(self.capacity, self.rtt_us()) / 4;
         if done > 0 || !pipe_full {
@@ -94,6 +95,7 @@ impl Notify {
         }
         let hole = input.received.is_none() || self.read.hole;
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
+            // Where it makes none, what came before may be all that it let through, and no slower path.
             if !(self.read.hole && self.alone(input) && self.cut_holds_back()) {
                 self.filled_bytes = self.filled_bytes.min(lump);
                 self.bucket_bytes = lump;
@@ -225,10 +227,12 @@ impl Notify {
         (self.capacity + self.capacity / 64).min(most.max(self.capacity / 8))
     }
 
-    /// cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6), is no more than the path holds: TCP itself lets no burst
-    /// through, and would soon have nothing to send if no more were asked for. A long queue is to become shorter first.
+    /// cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6), is no more than the path holds: TCP paces what it sends, lets
+    /// no more through than that, and would soon have nothing to send if no more were asked for. A long queue is to become
+    /// shorter first.
     fn cut_holds_back(&self) -> bool {
-        let cut_bytes = self.path_cwnd_bytes() / 10 * 7;
+        let cwnd_bytes = self.path_cwnd_bytes();
+        let cut_bytes = if self.lost { cwnd_bytes } else { cwnd_bytes / 10 * 7 };
         self.phase == Phase::Cruise
             && !self.overflows()
             && (1..=carried(self.capacity, self.rtt_us())).contains(&cut_bytes)
@@ -440,27 +444,33 @@ mod tests {
         }
     }
 
-    /// 173 packets fill the path; of 247 as many are left.
+    /// In the round trip that follows the first half of one without anything. 173 packets fill the path; of 247 as many are left.
     #[test]
-    fn a_hole_takes_nothing_back_where_cwnd_lets_no_burst_through() {
-        for (snd_cwnd_pkts, queue_us, others, keeps) in [
-            (240, 0, false, true),
-            (250, 0, false, false),
-            (0, 0, false, false), // no page has told
-            (240, RTT_US / 2, false, false),
-            (240, 0, true, false),
+    fn a_hole_leaves_most_of_w_where_cwnd_lets_no_burst_through() {
+        for (snd_cwnd_pkts, told, queue_us, others, keeps) in [
+            (240, false, 0, false, true),
+            (250, false, 0, false, false),
+            (240, true, 0, false, false), // it has been cut
+            (170, true, 0, false, true),
+            (0, false, 0, false, false), // no page has told
+            (240, false, RTT_US / 2, false, false),
+            (240, false, 0, true, false),
         ] {
             let mut law = holed(RATE, snd_cwnd_pkts);
             law.path.srtt_us += queue_us as u32;
             law.rivals.until_us = if others { u64::MAX } else { 0 };
-            (law.read.hole, law.filled_bytes) = (true, law.window_bytes);
+            (law.lost, law.read.hole, law.filled_bytes) = (told, true, law.window_bytes);
             let (in_flight, request_bytes) = ((law.window_bytes / law.request()) as u32, law.request_bytes);
             let disks = [DiskState { reading: true, in_flight, request_bytes, max_depth: 512, ..DiskState::default() }];
-            law.readers.look(HOLE.now_us, RTT_US, &disks);
-            law.fill(&Input { received: Some(crate::Received::default()), disks: &disks, ..HOLE });
-            let filled_bytes = if keeps { law.window_bytes } else { law.request() };
-            assert_eq!(law.filled_bytes, filled_bytes, "{snd_cwnd_pkts} packets, {queue_us} us, others {others}");
-            assert_eq!(law.read.blocked_us, Some(HOLE.now_us), "with care from now on");
+            for now_us in [HOLE.now_us, HOLE.now_us + RTT_US] {
+                law.readers.look(now_us, RTT_US, &disks);
+                law.fill(&Input { now_us, received: Some(crate::Received::default()), disks: &disks, ..HOLE });
+            }
+            let filled_bytes = if keeps { law.window_bytes / 8 * 7 } else { law.request() };
+            assert_eq!(
+                law.filled_bytes, filled_bytes,
+                "{snd_cwnd_pkts} packets, {told}, {queue_us} us, others {others}"
+            );
         }
     }
 
