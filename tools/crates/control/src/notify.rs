@@ -449,6 +449,11 @@ impl Notify {
         self.window_bytes.saturating_sub(self.late_bytes())
     }
 
+    /// The bandwidth-delay product C·RTTmin.
+    fn bdp_bytes(&self) -> u64 {
+        carried(self.capacity, self.rtt_us())
+    }
+
     fn path_cwnd_bytes(&self) -> u64 {
         u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes)
     }
@@ -484,7 +489,7 @@ impl Notify {
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         // The last packet of each is short, and cwnd counts packets.
         let small = self.allowed_request(LOSSY_REQUEST_BYTES);
-        let few = self.cwnd_less_than_half_of(carried(self.capacity, self.rtt_us()));
+        let few = self.cwnd_less_than_half_of(self.bdp_bytes());
         let request = if self.lossy(now_us) && few && self.request_bytes < small {
             small
         } else if crowded {
@@ -511,7 +516,7 @@ impl Notify {
 
     /// In words. What is asked for, does not arrive and does not wait for TCP either is with the target's disk.
     fn limit(&self, rate: Option<u64>) -> &'static str {
-        let wanted = carried(self.capacity, self.rtt_us()).saturating_add(self.slack_bytes());
+        let wanted = self.bdp_bytes().saturating_add(self.slack_bytes());
         let arriving = carried(rate.unwrap_or(u64::MAX), self.path.srtt_us.into());
         match self.phase {
             Phase::Rest => "application",

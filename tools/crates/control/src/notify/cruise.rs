@@ -245,7 +245,7 @@ impl Notify {
 
     /// Nearly all that the path holds.
     pub(super) fn brim_bytes(&self) -> u64 {
-        carried(self.capacity, self.rtt_us()) / 16 * 15
+        self.bdp_bytes() / 16 * 15
     }
 
     /// cwnd when something was lost last.

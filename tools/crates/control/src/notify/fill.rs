@@ -89,7 +89,7 @@ impl Notify {
         // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst, unless
         // cwnd makes none of it.
         // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
-        let pipe_full = self.capacity > 0 && asked / 3 >= carried(self.capacity, self.rtt_us()) / 4;
+        let pipe_full = self.capacity > 0 && asked / 3 >= self.bdp_bytes() / 4;
         if done > 0 || !pipe_full {
             self.moving_us = input.now_us;
         }
@@ -215,7 +215,7 @@ impl Notify {
 
     /// From one bunch of requests to the next.
     pub(super) fn bunch_us(&self) -> u64 {
-        let requests = carried(self.capacity, self.rtt_us()) / self.request().max(1);
+        let requests = self.bdp_bytes() / self.request().max(1);
         self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, BUNCHES)
     }
 
@@ -233,9 +233,7 @@ impl Notify {
     fn cut_holds_back(&self) -> bool {
         let cwnd_bytes = self.path_cwnd_bytes();
         let cut_bytes = if self.lost { cwnd_bytes } else { cwnd_bytes / 10 * 7 };
-        self.phase == Phase::Cruise
-            && !self.overflows()
-            && (1..=carried(self.capacity, self.rtt_us())).contains(&cut_bytes)
+        self.phase == Phase::Cruise && !self.overflows() && (1..=self.bdp_bytes()).contains(&cut_bytes)
     }
 
     /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into

@@ -5,7 +5,6 @@ use super::cruise::{much_slower, slower};
 use super::fill::BUNCHES;
 use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, START_PAGE_US};
 use crate::Input;
-use crate::rate::carried;
 
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
@@ -188,7 +187,7 @@ impl Notify {
     fn grows(&self) -> bool {
         self.capacity / 9 > self.capacity_before() / 8
             && !self.read.slots
-            && carried(self.capacity, self.rtt_us()) >= self.bunches_from()
+            && self.bdp_bytes() >= self.bunches_from()
             && self.rtt_us() / BUNCHES >= BUNCH_LOOKS * LOOK_US
             && self.received_bytes.is_some()
     }
@@ -202,7 +201,7 @@ impl Notify {
             && (self.coarse()
                 || (self.train < self.capacity / 2 || self.read.slots)
                     && self.looks_finely()
-                    && carried(self.capacity, self.rtt_us()) >= BLIND_BYTES)
+                    && self.bdp_bytes() >= BLIND_BYTES)
     }
 
     /// Looks are too coarse for trains to tell all of a path that holds some requests. On a fast one what the slack asks for
@@ -211,7 +210,7 @@ impl Notify {
     fn coarse(&self) -> bool {
         !self.looks_finely()
             && self.read.late_us < self.rtt_us() / 2
-            && carried(self.capacity, self.rtt_us()) >= COARSE_REQUESTS * self.request()
+            && self.bdp_bytes() >= COARSE_REQUESTS * self.request()
     }
 
     /// Trains have told C, and all that is asked for is on the path.
@@ -275,6 +274,7 @@ impl Notify {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rate::carried;
     use crate::{DiskState, Limits, PathState};
 
     const TRIP_US: u64 = 200_000;
