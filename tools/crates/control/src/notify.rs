@@ -10,35 +10,26 @@
 //!
 //! **Start** finds the path's rate C from the trains in which packets arrive ([`Meter::train`]), and fills W up to
 //! C·RTTmin + slack at that rate. **Cruise** keeps it there, by what the pages show of the queue, and starts again where
-//! the pipe has gaps. Without pages W keeps its value: silence is no evidence. `docs/control.md` has the equations, the
-//! reasons and what is known to be weak.
+//! the pipe has gaps. Without pages W keeps its value: silence is no evidence. `docs/control.md` has the equations and the
+//! reasons, `docs/results.md` what it comes to and where it is weak.
 
+mod bunches;
 mod cruise;
 mod fill;
+mod holes;
+mod losses;
+mod requests;
 mod start;
 
-use std::collections::VecDeque;
-
+use self::bunches::Bunches;
 use self::cruise::{Aim, Before, Patience, Steps};
-use self::fill::Credit;
+use self::holes::Holes;
+use self::losses::Losses;
+use self::start::Found;
 use crate::rate::{Ages, Meter, carried, per_second};
 use crate::readers::{Readers, Steady};
 use crate::{Input, Limits, Output, PathState, Strategy};
 
-/// The path that requests at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
-/// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it. So
-/// they are as small as the disk's commands still carry that, but for no less than the 256 that Linux gives it.
-const ASSUMED_RATE: u64 = 125_000_000;
-const ASSUMED_COMMANDS_PER_DISK: u64 = 256;
-/// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
-const REQUESTS_PER_BDP: u64 = 60;
-/// Smaller requests than this cost more than fine metering gains, but where fewer than [`LEAST_REQUESTS`] of them fill the
-/// path, as two are a long queue then, and not many more than [`SMALL_PER_S`] arrive in a second.
-const SMALL_REQUEST_BYTES: u64 = 16 << 10;
-const LEAST_REQUESTS: u64 = 12;
-const SMALL_PER_S: u64 = 4000;
-/// The least where a path loses so much by itself that cwnd is less than half of it: two short packets in a hundred.
-const LOSSY_REQUEST_BYTES: u64 = 32 << 10;
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
 /// received.
 const SLACK_REQUESTS: u64 = 2;
@@ -63,9 +54,6 @@ const THRESHOLD_TRIPS: u64 = 50;
 /// than they may, are left to themselves.
 const STEADY_US: u64 = 2_000_000;
 const STEADY_REQUESTS: u64 = 2;
-/// Least time between two changes of the request size once the start is over; and from when the read began to the first.
-const CHANGE_US: u64 = 1_000_000;
-const FIRST_CHANGE_US: u64 = 250_000;
 /// LIO's `default_cmdsn_depth`, where the target does not tell; and what is left of the commands for the page.
 const ASSUMED_COMMANDS: u32 = 64;
 const SPARE_COMMANDS: u32 = 2;
@@ -104,6 +92,7 @@ impl Phase {
 /// What is known of one read, and forgotten when it is over.
 #[derive(Debug, Default)]
 struct ThisRead {
+    began_us: u64,
     /// What a request takes beyond the round trip and the queue: at the target's disk, and until busy hosts look; and whether
     /// pages have told of that.
     late_us: u64,
@@ -112,57 +101,24 @@ struct ThisRead {
     clear_us: Option<u64>,
     /// The most of C that has arrived.
     reached: u64,
-    /// Losses that were told of, and not yet answered; when the page before was asked for; and when the read began.
-    losses: u32,
-    losses_us: u64,
-    began_us: u64,
-    /// When one was told of last, once the start was over.
-    lost_us: Option<u64>,
-    /// The longest queue that has stood and lost nothing, since it is measured from there and at that rate; 0 if none.
-    held_us: u64,
-    /// When the latest losses without a queue were told of; and until when the path is, or was, one that loses by itself.
-    own_us: Vec<u64>,
-    lossy_until_us: u64,
-    /// W was made for such a path last.
-    lost_much: bool,
-    /// A loss has shown that the queue holds no more than the slack.
-    shallow: bool,
-    /// When a train was last seen, or a hole held one back; and that bunches have shown none for one and a half round trips:
-    /// data come in slots.
-    train_us: u64,
-    slots: bool,
-    /// Something came while something before it was missing, which has not come yet; and when that was last so.
-    hole: bool,
-    hole_us: Option<u64>,
-    /// When the first was seen of those that one overflow has made, and what came just before it, in bytes/s. It is over when
-    /// so much has been received.
-    first_hole: Option<(u64, u64)>,
-    recovered_bytes: u64,
-    /// When a full pipe, for a hole, last let nothing through.
-    blocked_us: Option<u64>,
+    bunches: Bunches,
+    holes: Holes,
+    losses: Losses,
     /// Since when cwnd has been less than half of W.
     choked_us: Option<u64>,
-    /// When C was last made what came before such a hole.
-    slowed_us: Option<u64>,
+    /// Others have taken what had arrived before, and W is for half of the path.
+    gives: bool,
     /// The request size has been changed.
     changed: bool,
     /// F is all that it may be, give or take a request.
     full: bool,
     /// When F was last less than 7/8 of W by a request or more, or no more after a hole.
     short_us: u64,
-    /// When C last grew so that bunches may show more.
-    grown_us: Option<u64>,
-    /// While the start asks in bunches: on average, and in the latest; between two of them nothing is let through.
-    credit: Credit,
-    bunch: Credit,
-    paused: bool,
     /// When readers last left some of W unused.
     left_us: Option<u64>,
     /// What they ask for; and that this is less than they may, and all that they want.
     steady: Steady,
     leisure: bool,
-    /// Others have taken what had arrived before, and W is for half of the path.
-    gives: bool,
 }
 
 /// The strategy's whole state.
@@ -189,19 +145,10 @@ pub struct Notify {
     wanted_request_bytes: u32,
     /// The path's rate C in bytes/s, 0 until known; kept across rests.
     capacity: u64,
-    /// What the latest start's trains have shown of it, and the fastest of them.
-    proven: u64,
-    train: u64,
-    /// C when that start began.
-    known: u64,
-    /// (time in us, C) of the start's latest one and a half round trips.
-    found: VecDeque<(u64, u64)>,
-    /// Since when W has been what the trains ask for.
-    full_us: Option<u64>,
+    found: Found,
     /// Of all disks that read: what the readers ask for ahead.
     read_ahead_bytes: u64,
-    /// Successive pages with too long a queue.
-    queued_trips: u32,
+    /// Of the page before.
     last_queue_us: u64,
     /// The latest page told of a loss.
     lost: bool,
@@ -274,29 +221,6 @@ impl Notify {
         SLACK_REQUESTS * self.request()
     }
 
-    /// The request size for a rate: a power of two, [`REQUESTS_PER_BDP`] to the bandwidth-delay product.
-    fn request_for(&self, rate: u64) -> u32 {
-        let path_bytes = carried(rate, self.late_trip_us());
-        let least = (path_bytes / LEAST_REQUESTS).max(rate / SMALL_PER_S).min(SMALL_REQUEST_BYTES);
-        self.nearest_request(least.max(path_bytes / REQUESTS_PER_BDP))
-    }
-
-    /// The same before a rate is known. The half more that it is made for is what rounding may take.
-    fn first_request(&self) -> u32 {
-        let commands = self.max_commands().min(self.readers.least_depth().into()).max(ASSUMED_COMMANDS_PER_DISK);
-        let path_bytes = carried(ASSUMED_RATE, self.rtt_us());
-        self.nearest_request((path_bytes / commands / 2 * 3).max(SMALL_REQUEST_BYTES))
-    }
-
-    /// The nearest power of two: the one above from 3/4 of it on.
-    fn nearest_request(&self, bytes: u64) -> u32 {
-        self.allowed_request(1u64 << (bytes * 4 / 3).max(1).ilog2())
-    }
-
-    fn allowed_request(&self, bytes: u64) -> u32 {
-        bytes.clamp(self.limits.min_request_bytes.into(), self.limits.max_request_bytes.into()) as u32
-    }
-
     /// What the window should be if the path carries `rate`.
     fn window_for(&self, rate: u64) -> u64 {
         carried(rate, self.late_trip_us()).saturating_add(self.slack_bytes()).min(self.bound())
@@ -344,10 +268,10 @@ impl Notify {
         let losses = new.max().unwrap_or(0);
         let lost_before = std::mem::replace(&mut self.lost, losses > 0);
         path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, losses > 0 || lost_before);
-        if losses > 0 && self.read.losses == 0 {
-            self.read.losses_us = self.path.asked_us;
+        if losses > 0 && self.read.losses.told == 0 {
+            self.read.losses.since_us = self.path.asked_us;
         }
-        self.read.losses = self.read.losses.saturating_add(losses);
+        self.read.losses.told = self.read.losses.told.saturating_add(losses);
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
     }
@@ -363,7 +287,7 @@ impl Notify {
 
     /// What waits is that of another W, or measured anew.
     fn forget_queues(&mut self) {
-        (self.last_queue_us, self.read.held_us) = (0, 0);
+        (self.last_queue_us, self.read.losses.held_us) = (0, 0);
     }
 
     /// The time the bottleneck takes for one request.
@@ -396,14 +320,12 @@ impl Notify {
         match phase {
             Phase::Rest => (),
             Phase::Start => {
-                (self.proven, self.known, self.train) = (self.capacity, self.capacity, 0);
-                self.read.grown_us = None;
+                self.found = Found { known: self.capacity, proven: self.capacity, ..Found::default() };
+                self.read.bunches.grown_us = None;
             }
             Phase::Cruise => self.window_bytes = self.window_for(self.capacity),
         }
-        (self.full_us, self.read.held_us) = (None, 0);
-        self.found.clear();
-        (self.queued_trips, self.trial) = (0, None);
+        (self.read.losses.held_us, self.trial) = (0, None);
         self.reason = reason;
     }
 
@@ -474,46 +396,6 @@ impl Notify {
         (self.readers.claimed_bytes() / request).saturating_add(1) >= self.window_bytes / request
     }
 
-    /// Changes the request size when W has no room for more commands, when requests turn out to be too coarse for the path, or
-    /// for losses that leave little of it, and back; rarely, since each change drains the queue.
-    fn fit_request(&mut self, input: &Input<'_>) {
-        let now_us = input.now_us;
-        let best = self.request_for(self.capacity);
-        let commands = self.max_commands().min(self.readers.wanting_commands().into());
-        let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes());
-        let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
-        let crowded = crowds(self.request());
-        // The slack makes a long queue, and is more than a short one holds.
-        let coarse = best < self.request_bytes && !crowds(best.into()) && self.slack_us() > self.late_trip_us() / 4;
-        // The path was slower, and three quarters of what it carries by now want larger ones.
-        let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
-        // The last packet of each is short, and cwnd counts packets.
-        let small = self.allowed_request(LOSSY_REQUEST_BYTES);
-        let few = self.cwnd_less_than_half_of(self.bdp_bytes());
-        let request = if self.lossy(now_us) && few && self.request_bytes < small {
-            small
-        } else if crowded {
-            let twice = 1u64 << (self.request_bytes.max(1).ilog2() + 1).min(31);
-            self.allowed_request(twice.max(best.into()))
-        } else if self.phase == Phase::Cruise
-            && (self.read.lossy_until_us == 0 || now_us >= self.read.lossy_until_us + THRESHOLD_TRIPS * self.rtt_us())
-            && self.trial.is_none()
-            && (coarse || fine)
-        {
-            best
-        } else {
-            self.request_bytes
-        };
-        let least_us = if self.read.changed { CHANGE_US } else { FIRST_CHANGE_US };
-        let settled_us = if self.phase == Phase::Start { 2 * self.rtt_us() } else { least_us.max(10 * self.rtt_us()) };
-        let new = ![self.request_bytes, self.wanted_request_bytes].contains(&request);
-        if !input.changing() && new && now_us - self.request_changed_us > settled_us {
-            self.wanted_request_bytes = request;
-            (self.request_changed_us, self.read.changed) = (now_us, true);
-            self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, self.capacity / 1000);
-        }
-    }
-
     /// In words. What is asked for, does not arrive and does not wait for TCP either is with the target's disk.
     fn limit(&self, rate: Option<u64>) -> &'static str {
         let wanted = self.bdp_bytes().saturating_add(self.slack_bytes());
@@ -552,7 +434,8 @@ impl Notify {
     /// near by, where others are on the path, they would make its queue longer. While a request size is being changed there is
     /// no question.
     fn question_bytes(&self, input: &Input<'_>, page_us: u64) -> u64 {
-        let none = self.phase != Phase::Cruise || self.read.shallow || self.lossy(input.now_us) || input.changing();
+        let none =
+            self.phase != Phase::Cruise || self.read.losses.shallow || self.lossy(input.now_us) || input.changing();
         if none || !self.alone(input) && !self.far_pages() {
             return 0;
         }
@@ -563,7 +446,7 @@ impl Notify {
     /// looks are too coarse for trains, one request more would make a long queue, others are on the path, or it is so long that
     /// a request is much, a short queue may not hold it.
     fn nearest_bytes(&self, input: &Input<'_>) -> u64 {
-        let lost = self.read.hole_us.is_some() || self.read.lost_us.is_some();
+        let lost = self.read.holes.last_us.is_some() || self.read.losses.last_us.is_some();
         let short = self.queue_us() + self.request_us() <= self.rtt_us() / 4;
         let may = !lost && short && self.gentle(input.now_us) && self.alone(input) && !self.far_pages();
         if may { self.request() / 2 } else { 0 }
@@ -579,10 +462,10 @@ impl Notify {
             return least_us.max(LOSSY_PAGE_TRIPS * self.trip_us());
         }
         // Others are to be answered, whatever that costs.
-        if self.far_pages() && !self.read.shallow || now_us < self.rivals.until_us {
+        if self.far_pages() && !self.read.losses.shallow || now_us < self.rivals.until_us {
             return least_us;
         }
-        let share = if self.read.shallow { 4 * QUESTION_SHARE } else { QUESTION_SHARE };
+        let share = if self.read.losses.shallow { 4 * QUESTION_SHARE } else { QUESTION_SHARE };
         let request = self.request().max(1);
         least_us.max(share * self.trip_us() * request / self.window_bytes.max(request))
     }
@@ -593,7 +476,7 @@ impl Notify {
         let in_use = self.readers.asked_bytes() >= self.window_bytes / 2;
         let page_us = self.page_us(input.now_us);
         let more_bytes = self.question_bytes(input, page_us) + self.nearest_bytes(input);
-        let (paused, request_bytes, max_commands) = (self.read.paused, self.request(), self.max_commands());
+        let (paused, request_bytes, max_commands) = (self.read.bunches.paused, self.request(), self.max_commands());
         Output {
             phase: self.phase.name(),
             limit: self.limit(rate),
@@ -669,19 +552,7 @@ impl Strategy for Notify {
         let asked = self.readers.asked_bytes();
         self.ages.push(input.now_us, asked, read_bytes);
         self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.request());
-        self.received_bytes = input.received.map(|received| received.bytes);
-        let out_of_order_pkts = input.out_of_order_pkts();
-        if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
-            let received_bytes = self.received_bytes.unwrap_or(0);
-            if received_bytes >= self.read.recovered_bytes {
-                let before = self.meter.before_pause(self.rtt_us() / 2);
-                self.read.first_hole = before.map(|rate| (input.now_us, rate));
-                self.read.recovered_bytes = received_bytes.saturating_add(asked);
-            }
-            (self.read.hole, self.read.hole_us) = (true, Some(input.now_us));
-        } else if self.read.hole && self.meter.latest_bytes() > 0 {
-            (self.read.hole, self.read.hole_us) = (false, Some(input.now_us));
-        }
+        self.look_for_holes(input, asked);
         let starts = self.phase != Phase::Cruise;
         if starts {
             self.start(input);
@@ -722,52 +593,6 @@ mod tests {
         assert_eq!(least_rtt_us(1_640, &page(1_000, 1_500), true), 1_640, "the mean is of such as well");
     }
 
-    #[test]
-    fn the_first_requests_are_as_small_as_their_number_allows() {
-        for (rtt_ms, command_window, max_depth, disks, kib) in [
-            (20, 512, 256, 1, 16),
-            (50, 512, 256, 1, 32),
-            (50, 512, 512, 1, 16),
-            (50, 512, 512, 2, 32),
-            (200, 512, 256, 1, 128),
-            (200, 512, 512, 1, 64),
-            (200, 64, 512, 1, 128),
-        ] {
-            let rtt_us = rtt_ms * 1000;
-            let path = PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, command_window, ..PathState::default() };
-            let disks = &[DiskState { max_depth, ..DiskState::default() }; 2][..disks];
-            let mut law = Notify::new(Limits::default());
-            let output = law.rest(&Input { now_us: 0, path: Some(path), received: None, share: None, disks });
-            assert_eq!(output.request_bytes, kib << 10, "RTT {rtt_ms} ms, {command_window}, {max_depth}");
-            let commands = u64::from(max_depth.min(command_window) - SPARE_COMMANDS);
-            let window_bytes = carried(ASSUMED_RATE, rtt_us.into()) + law.slack_bytes();
-            assert!(command_window < 256 || window_bytes <= commands * law.request());
-        }
-    }
-
-    #[test]
-    fn requests_are_so_small_that_two_make_no_long_queue() {
-        for (rate, rtt_us, from_kib, to_kib) in [
-            (12_500_000, 20_000, 16, 16),
-            (17_900_000, 5_320, 16, 8),
-            (12_500_000, 2_000, 16, 4),
-            (26_000_000, 2_000, 16, 8), // more would be too many in a second
-            (9_000_000, 2_000, 16, 4),
-            (36_600_000, 1_600, 16, 8),
-            (70_000_000, 1_200, 16, 16),
-            (2_100_000, 133_000, 64, 16),
-            (12_500_000, 133_000, 64, 64), // no long queue
-        ] {
-            let mut law = Notify::new(Limits::default());
-            let srtt_us = rtt_us + 2_000;
-            law.note(PathState { min_rtt_us: rtt_us, srtt_us, command_window: 512, ..PathState::default() });
-            (law.phase, law.capacity) = (Phase::Cruise, rate);
-            (law.request_bytes, law.wanted_request_bytes) = (from_kib << 10, from_kib << 10);
-            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
-            assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s, {rtt_us} us");
-        }
-    }
-
     /// In microseconds, of requests of so many KiB at 12.5 MB/s.
     #[test]
     fn where_two_requests_are_a_long_queue_less_is_long() {
@@ -777,20 +602,6 @@ mod tests {
             (law.capacity, law.request_bytes) = (12_500_000, kib << 10);
             assert_eq!(law.queue_long_us(), long_us, "RTT {rtt_us} us");
         }
-    }
-
-    #[test]
-    fn requests_are_no_smaller_than_commands_allow() {
-        let mut law = Notify::new(Limits::default());
-        law.note(PathState { min_rtt_us: 8_000, srtt_us: 8_000, command_window: 16, ..PathState::default() });
-        (law.phase, law.capacity) = (Phase::Cruise, 12_500_000);
-        let mut sizes = vec![];
-        for round in 1..5 {
-            law.fit_request(&Input { now_us: round << 30, path: None, received: None, share: None, disks: &[] });
-            law.request_bytes = law.wanted_request_bytes;
-            sizes.push(law.request_bytes);
-        }
-        assert_eq!(sizes, [16 << 10; 4]);
     }
 
     #[test]
@@ -809,48 +620,6 @@ mod tests {
         }
     }
 
-    /// A trickle between two of an overflow's holes is not what came before it; reordering makes holes, and fills them.
-    #[test]
-    fn what_came_before_the_first_hole_counts_until_what_was_asked_for_then_has_come() {
-        let mut law = Notify::new(Limits::default());
-        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
-        (law.capacity, law.request_bytes) = (10_000_000, 16 << 10);
-        let (mut bytes, mut out_of_order_pkts) = (0, 0);
-        let mut look = |law: &mut Notify, ms: u64, more: u64, hole: bool| {
-            (bytes, out_of_order_pkts) = (bytes + more, out_of_order_pkts + u32::from(hole));
-            let received = Some(crate::Received { bytes, out_of_order_pkts });
-            let (request_bytes, max_depth) = (16 << 10, 512);
-            let disk = DiskState { reading: true, in_flight: 6, request_bytes, max_depth, ..DiskState::default() };
-            law.tick(&Input { now_us: 1_000 * ms, path: None, received, share: None, disks: &[disk] });
-            law.read.first_hole
-        };
-        (0..100).for_each(|ms| assert_eq!(look(&mut law, ms, 10_000, false), None));
-        let first = Some((100_000, 10_000_000));
-        assert_eq!(look(&mut law, 100, 1_000, true), first);
-        (101..150).for_each(|ms| assert_eq!(look(&mut law, ms, if ms % 30 == 0 { 1_000 } else { 0 }, false), first));
-        assert_eq!(look(&mut law, 150, 0, true), first, "a trickle");
-        (151..200).for_each(|ms| assert!(look(&mut law, ms, 5_000, ms % 5 == 0).is_some()));
-        assert_eq!(law.read.first_hole.map(|(_, rate)| rate), Some(5_000_000), "the path has become slower");
-    }
-
-    /// W is cwnd's then, and small requests end in short packets.
-    #[test]
-    fn where_losses_leave_less_than_half_of_the_path_requests_are_larger_until_they_end() {
-        const RTT_US: u64 = 10_000;
-        let mut law = Notify::new(Limits::default());
-        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_500, command_window: 512, mss_bytes: 1448, ..law.path });
-        (law.phase, law.capacity, law.request_bytes, law.wanted_request_bytes) =
-            (Phase::Cruise, 7_500_000, 8 << 10, 8 << 10);
-        law.read.lossy_until_us = 400 * RTT_US;
-        for (trip, snd_cwnd_pkts, kib) in [(200, 30, 8), (399, 20, 32), (410, 40, 32), (449, 40, 32), (450, 40, 8)] {
-            law.path.snd_cwnd_pkts = snd_cwnd_pkts;
-            law.request_changed_us = 0;
-            law.fit_request(&Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] });
-            law.request_bytes = law.wanted_request_bytes;
-            assert_eq!(law.request_bytes, kib << 10, "{snd_cwnd_pkts} packets, {trip} round trips");
-        }
-    }
-
     #[test]
     fn requests_are_rounded_to_the_nearest_where_a_short_queue_holds_one_more() {
         for (rtt_us, queue_us, train, hole, shared, rounded) in [
@@ -864,8 +633,9 @@ mod tests {
         ] {
             let mut law = Notify::new(Limits::default());
             law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us + queue_us, ..PathState::default() });
-            (law.phase, law.capacity, law.train, law.request_bytes) = (Phase::Cruise, 12_500_000, train, 16 << 10);
-            law.read.hole_us = hole.then_some(1);
+            (law.phase, law.capacity, law.found.train, law.request_bytes) =
+                (Phase::Cruise, 12_500_000, train, 16 << 10);
+            law.read.holes.last_us = hole.then_some(1);
             let share = shared.then_some(1);
             let bytes = law.nearest_bytes(&Input { now_us: 1 << 40, path: None, received: None, share, disks: &[] });
             assert_eq!(
@@ -904,27 +674,11 @@ mod tests {
             (200_000, 6_000_000, 365),
         ] {
             law.capacity = rate;
-            law.found.push_back((now_us, rate));
+            law.found.lately.push_back((now_us, rate));
             law.fit_read_ahead();
             assert_eq!(law.read_ahead_bytes >> 10, kib, "{rate} B/s");
         }
         law.rest_settings();
         assert_eq!(law.read_ahead_bytes >> 10, 365);
-    }
-
-    #[test]
-    fn requests_that_were_made_for_a_slower_path_grow_again() {
-        let mut law = Notify::new(Limits::default());
-        let (min_rtt_us, srtt_us) = (1_200, 1_400);
-        law.note(PathState { min_rtt_us, srtt_us, command_window: 512, ..PathState::default() });
-        law.phase = Phase::Cruise;
-        for (rate, from_kib, to_kib) in
-            [(70_000_000, 4, 16), (11_500_000, 4, 4), (34_000_000, 4, 8), (6_000_000, 16, 4)]
-        {
-            (law.capacity, law.request_bytes, law.wanted_request_bytes) = (rate, from_kib << 10, from_kib << 10);
-            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
-            assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s in requests of {from_kib} KiB");
-            law.request_changed_us = 0;
-        }
     }
 }

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Cruise**: each move of W is judged by what it was made for.
 
-use super::{
-    CRUISE_PAGE_US, MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, SLACK_REQUESTS, SMALL_REQUEST_BYTES, THRESHOLD_TRIPS,
-};
+use super::losses::LOST_US;
+use super::requests::SMALL_REQUEST_BYTES;
+use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, SLACK_REQUESTS, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
 /// The least and the longest time without what has failed before: near by fifty round trips are over before much is seen.
 const LEAST_PATIENCE_US: u64 = 1_000_000;
 const MAX_PATIENCE_US: u64 = 10_000_000;
-/// To lose, to tell of it by duplicate acknowledgements, and to ask; which is not done all the time.
-const BLAME_TRIPS: u64 = 3;
-/// Other flows that fill the queue lose something at least so often, and so does this one.
-const LOST_US: u64 = 5_000_000;
-/// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
-const OWN_LOSSES: usize = 3;
 
 /// Least packets of a train that tells C well.
 const TRAIN_PKTS: u64 = 4;
@@ -55,7 +49,7 @@ impl Aim {
 pub(super) struct Patience {
     pub(super) until_us: u64,
     wait_us: u64,
-    lost_us: u64,
+    pub(super) lost_us: u64,
 }
 
 impl Patience {
@@ -77,13 +71,11 @@ impl Patience {
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     /// None before that: one has brought nothing, or there was a loss.
-    patience: Patience,
+    pub(super) patience: Patience,
     /// Since when less arrives than there could.
     short_us: Option<u64>,
     /// That have brought more, one after another.
     pub(super) gained: u32,
-    /// Until then a loss may be of one that was taken back.
-    blamed_until_us: u64,
 }
 
 impl Steps {
@@ -109,7 +101,7 @@ impl Notify {
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
         let answers = input.path.is_some() && self.path.asked_us.saturating_sub(self.window_changed_us) > answer_us;
-        if answers && !(self.choked(input.now_us) && self.read.losses == 0) {
+        if answers && !(self.choked(input.now_us) && self.read.losses.told == 0) {
             self.adjust(input);
         }
     }
@@ -140,8 +132,8 @@ impl Notify {
             }
         }
         let goal = self.window_for(self.capacity);
-        if self.read.losses == 0 && input.now_us >= self.rivals.until_us {
-            self.read.held_us = self.read.held_us.max(standing_us);
+        if self.read.losses.told == 0 && input.now_us >= self.rivals.until_us {
+            self.read.losses.held_us = self.read.losses.held_us.max(standing_us);
         }
         let congested = self.congested(input);
         if input.now_us < self.rivals.until_us && input.share.is_none() {
@@ -151,17 +143,17 @@ impl Notify {
         // A long queue that lost something is no burst.
         let proven_us = if congested { queue_us } else { standing_us };
         if self.overflows() {
-            self.read.own_us.clear();
-            self.read.lossy_until_us = self.read.lossy_until_us.min(input.now_us);
+            self.read.losses.own_us.clear();
+            self.read.losses.lossy_until_us = self.read.losses.lossy_until_us.map(|us| us.min(input.now_us));
         }
         if self.lossy(input.now_us) {
-            (self.trial, self.read.lost_much) = (None, true);
+            (self.trial, self.read.losses.lost_much) = (None, true);
             self.capacity = self.capacity.max(rate.unwrap_or(0));
             self.window_bytes = self.lossy_bytes();
             self.reason = "the path loses by itself".into();
             return;
         }
-        if std::mem::take(&mut self.read.lost_much) {
+        if std::mem::take(&mut self.read.losses.lost_much) {
             self.window_bytes = goal;
         }
         if std::mem::take(&mut self.read.gives) {
@@ -195,96 +187,8 @@ impl Notify {
         }
     }
 
-    /// A loss was told of that may be of W as it is.
-    fn congested(&mut self, input: &Input<'_>) -> bool {
-        let now_us = input.now_us;
-        let losses = std::mem::take(&mut self.read.losses);
-        if losses == 0 {
-            return false;
-        }
-        self.read.lost_us = Some(now_us);
-        self.own_losses(input, losses);
-        let blamed = now_us < self.steps.blamed_until_us;
-        if blamed {
-            self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
-        }
-        !blamed
-    }
-
-    /// Losses were told of; without a queue, other sessions or flows they may be the path's own. What one overflow lost may be
-    /// told of in several pages; and where pages are rare, one may tell of several losses.
-    pub(super) fn own_losses(&mut self, input: &Input<'_>, losses: u32) {
-        let now_us = input.now_us;
-        let apart_us = BLAME_TRIPS * self.trip_us();
-        let last_us = self.read.own_us.last().copied();
-        let again = last_us.is_some_and(|us| now_us - us <= apart_us);
-        if again || self.overflows() || self.brimful() || !self.alone(input) {
-            return;
-        }
-        let since_us = self.read.losses_us.max(self.read.began_us).max(last_us.unwrap_or(0));
-        let span_us = self.path.asked_us.saturating_sub(since_us);
-        let losses = u64::from(losses).min(1 + span_us / apart_us) as usize;
-        let long_us = THRESHOLD_TRIPS * self.trip_us();
-        self.read.own_us.retain(|&us| now_us - us <= long_us);
-        // One page alone does not make it such a path.
-        self.read.own_us.extend(std::iter::repeat_n(now_us, losses.min(OWN_LOSSES - 1)));
-        if self.read.own_us.len() >= OWN_LOSSES - usize::from(self.lossy(now_us)) {
-            self.read.lossy_until_us = now_us + long_us;
-        }
-    }
-
-    /// All of the path was in flight, and something waits: the queue may be short.
-    fn brimful(&self) -> bool {
-        self.queue_us() > self.queue_low_us() && self.filled_path()
-    }
-
-    /// All of the path was in flight when something was lost last.
-    fn filled_path(&self) -> bool {
-        self.path_bytes().min(self.lost_bytes()) >= self.brim_bytes()
-    }
-
-    /// Nearly all that the path holds.
-    pub(super) fn brim_bytes(&self) -> u64 {
-        self.bdp_bytes() / 16 * 15
-    }
-
-    /// cwnd when something was lost last.
-    fn lost_bytes(&self) -> u64 {
-        u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes)
-    }
-
-    /// Less than W, which has lost something, but whole requests for nearly all that the path holds, where trains have told C.
-    pub(super) fn backed_off(&self, now_us: u64) -> u64 {
-        if !self.gentle(now_us) {
-            return self.window_bytes;
-        }
-        let less = self.window_bytes.saturating_sub(self.request().max(self.window_bytes / 32));
-        less.max(self.least_full_bytes()).min(self.window_bytes)
-    }
-
-    /// Whole requests for nearly all that the path holds; one more is on its way to the target.
-    fn least_full_bytes(&self) -> u64 {
-        (self.brim_bytes() + self.late_bytes() + self.request()).next_multiple_of(self.request())
-    }
-
-    /// There is a queue that may have lost something.
-    pub(super) fn overflows(&self) -> bool {
-        self.whole_queue_us() > self.rtt_us() / 4
-    }
-
-    /// The path loses by itself: TCP's congestion control decides.
-    pub(super) fn lossy(&self, now_us: u64) -> bool {
-        now_us < self.read.lossy_until_us && now_us >= self.rivals.until_us
-    }
-
-    /// A cwnd more than TCP lets through: until a loss is repaired all that came behind it is held back, and would be asked
-    /// for again too late.
-    fn lossy_bytes(&self) -> u64 {
-        self.tcp_bytes(2).max(self.window_for(self.capacity)).min(self.bound())
-    }
-
     /// W where TCP's congestion control decides: so many cwnd, and slacks.
-    fn tcp_bytes(&self, times: u64) -> u64 {
+    pub(super) fn tcp_bytes(&self, times: u64) -> u64 {
         // Small requests are for a short queue; none of this waits on the path.
         let slack = self.slack_bytes().max(SLACK_REQUESTS * SMALL_REQUEST_BYTES);
         self.path_cwnd_bytes().saturating_add(slack).saturating_mul(times).saturating_add(self.late_bytes())
@@ -316,62 +220,6 @@ impl Notify {
         self.window_bytes = most.min(goal);
     }
 
-    /// A loss that makes no long queue shorter; true if W or cwnd was the threshold, or it is others'.
-    fn give_way(&mut self, input: &Input<'_>, goal: u64, rate: Option<u64>, before_us: u64, proven_us: u64) -> bool {
-        let (now_us, shared) = (input.now_us, input.share.is_some());
-        self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
-        if rate.is_some_and(|rate| self.elsewhere(rate)) {
-            return false;
-        }
-        self.steps.patience.lose(now_us, self.rtt_us());
-        if proven_us > self.queue_high_us() {
-            return false;
-        }
-        // The hole itself is a part of what the rate is taken over; half a round trip errs by a packet.
-        let held_back = self.held_back(now_us, self.rate_span_us());
-        let before_hole = self.read.first_hole.filter(|_| held_back).map(|(_, rate)| rate + self.packet_rate());
-        let taken = before_hole.or(rate).is_some_and(|rate| self.taken(now_us, rate));
-        // A queue that is taken for the path's length, and others'.
-        if !shared && self.whole_queue_us() > self.queue_high_us() && taken {
-            self.capacity = self.others(now_us, self.capacity);
-            self.reason = "others fill the queue".into();
-            return true;
-        }
-        if self.window_bytes > goal {
-            self.read.shallow = true;
-            self.quiet.lose(now_us, self.rtt_us());
-            self.reason = format!("loss at {} kB", self.window_bytes / 1000);
-            self.capacity = self.capacity.max(rate.unwrap_or(0));
-            self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
-            return true;
-        }
-        // All of W overflowed a queue, if none that held was longer: a page that is in time tells of more than before.
-        let queue_us = self.queue_us();
-        let rose = before_us > 0 && self.read.held_us > 0 && queue_us > before_us + self.queue_low_us();
-        let told = now_us - self.quiet.lost_us <= BLAME_TRIPS * self.trip_us();
-        let brimmed = self.filled_path()
-            && !told
-            && before_us + self.request_us() / 2 >= self.read.held_us
-            && (rose || self.read.shallow);
-        let waited_us = if brimmed { queue_us.max(before_us) } else { queue_us.min(before_us) };
-        if waited_us > self.queue_low_us() {
-            let lost_at = self.lost_bytes();
-            let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
-            // W itself was the threshold; but what others take is answered by them.
-            self.window_bytes =
-                if most >= self.window_bytes && !taken { self.backed_off(now_us) } else { self.window_bytes.min(most) };
-            if brimmed {
-                // One such loss may be the path's own.
-                self.read.shallow |= self.quiet.lose(now_us, self.rtt_us());
-            } else {
-                self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
-            }
-            self.reason = format!("loss at {} kB", lost_at / 1000);
-            return true;
-        }
-        false
-    }
-
     /// The link is busy all the time: what arrives is what it carries, but for what a hole held back.
     fn shorten(&mut self, input: &Input<'_>, rate: u64, queue_us: u64) {
         let drained = per_second(self.path_bytes().saturating_sub(self.request()), self.path.srtt_us.into());
@@ -399,7 +247,7 @@ impl Notify {
     /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
     fn grow(&mut self, now_us: u64, goal: u64, rate: u64, standing_us: u64, queue_us: u64, shared: bool) {
         let slack = self.slack_bytes();
-        let most = if self.read.shallow {
+        let most = if self.read.losses.shallow {
             self.least_full_bytes().max(goal.saturating_sub(slack))
         } else {
             goal.saturating_add(slack)
@@ -428,22 +276,22 @@ impl Notify {
             }
             return;
         }
-        let unproven = much_slower(self.train, self.capacity);
+        let unproven = much_slower(self.found.train, self.capacity);
         let empty = no_queue || self.elsewhere(rate);
         let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
         let none = queue_us < self.request_us() / 4;
         // C was cut for a loss, and may have been cut too much; the shortest train tells little of that where it is few packets.
-        let told = carried(self.train, self.rtt_us() / 16) >= TRAIN_PKTS * u64::from(self.path.mss_bytes);
-        let cut = told && much_slower(self.capacity, self.train) && queue_us < self.request_us() / 2;
+        let told = carried(self.found.train, self.rtt_us() / 16) >= TRAIN_PKTS * u64::from(self.path.mss_bytes);
+        let cut = told && much_slower(self.capacity, self.found.train) && queue_us < self.request_us() / 2;
         // More has arrived in this read, before the path became slower for some time, or others came, who have gone.
-        let alone = !shared && self.read.lost_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
+        let alone = !shared && self.read.losses.last_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
         let had_more = alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
         let long = queue_us > self.queue_high_us();
         // More arrives than a link that is full at C brings: what waits may wait for no link. Near by the step is too much.
         let more = !shared && self.looks_finely() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
         let unsure = slow || unproven || none || more;
-        let may = far || !long && (gaining || cut || had_more || !self.read.shallow && unsure);
+        let may = far || !long && (gaining || cut || had_more || !self.read.losses.shallow && unsure);
         if !may || self.window_bytes >= self.bound() {
             self.steps.short_us = None;
             return;
@@ -481,7 +329,7 @@ impl Notify {
         let rate = rate.unwrap_or(0);
         let mut capacity = before.capacity;
         // What has arrived tells C.
-        let clear = self.read.losses == 0 && !shared && !self.held_back(now_us, self.rate_span_us());
+        let clear = self.read.losses.told == 0 && !shared && !self.held_back(now_us, self.rate_span_us());
         // Half of what W changed by, if all were for nothing.
         let changed_by = self.window_bytes.abs_diff(before.window_bytes);
         let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
@@ -515,7 +363,7 @@ impl Notify {
                 self.forget_queues();
             }
             Aim::More | Aim::Gaps => {
-                let lost = self.read.losses > 0 && !self.elsewhere(before.rate);
+                let lost = self.read.losses.told > 0 && !self.elsewhere(before.rate);
                 if !settled && !lost {
                     self.trial = Some((aim, before));
                     return true;
@@ -563,40 +411,17 @@ impl Notify {
         (self.window_bytes, self.capacity, self.read.late_us) = (before.window_bytes, capacity, before.late_us);
         true
     }
-
-    /// A loss is that of a trial that is taken back, also one that is told of a little later; what there was before it the queue
-    /// held.
-    fn blame(&mut self, now_us: u64) {
-        if std::mem::take(&mut self.read.losses) > 0 {
-            self.read.lost_us = Some(now_us);
-            self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
-        }
-        self.steps.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
-    }
-
-    /// Less arrives, `rate`, than did in this read, and something was lost lately: other flows that fill the queue have it.
-    fn taken(&self, now_us: u64, rate: u64) -> bool {
-        let lately = self.read.lost_us.is_some_and(|lost_us| now_us - lost_us < LOST_US);
-        lately && much_slower(rate, self.read.reached) && !self.elsewhere(rate)
-    }
-
-    /// Most of W is neither on the path nor waits for it, at that rate: with a late disk, whose answers come in bunches. What
-    /// a bunch makes wait, or loses, says little of W.
-    fn elsewhere(&self, rate: u64) -> bool {
-        let of_path = carried(rate, self.trip_us()).saturating_add(self.path.notsent_bytes.into());
-        2 * of_path < self.window_bytes
-    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{DiskState, Limits, PathState};
 
-    const RTT_US: u64 = 20_000;
+    pub(in super::super) const RTT_US: u64 = 20_000;
 
     /// In Cruise on a path where TCP, for its losses, lets 12 packets through.
-    fn cruising(queue_us: u32) -> Notify {
+    pub(in super::super) fn cruising(queue_us: u32) -> Notify {
         let mut law = Notify::new(Limits::default());
         (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, 800_000, 32 << 10);
         let (min_rtt_us, mss_bytes) = (RTT_US as u32, 1448);
@@ -610,7 +435,7 @@ mod tests {
         law
     }
 
-    fn at(trip: u64) -> Input<'static> {
+    pub(in super::super) fn at(trip: u64) -> Input<'static> {
         Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] }
     }
 
@@ -621,7 +446,7 @@ mod tests {
         assert_eq!(law.question_bytes(&Input { share: Some(400_000), ..at(10) }, 2 * RTT_US), 0);
         law.rivals.until_us = 20 * RTT_US;
         assert_eq!(law.question_bytes(&at(10), 2 * RTT_US), 0);
-        law.read.shallow = true;
+        law.read.losses.shallow = true;
         assert_eq!(law.question_bytes(&at(30), 2 * RTT_US), 0);
     }
 
@@ -650,7 +475,8 @@ mod tests {
             (2_000_000, 2_100_000, 10_000, false),
         ] {
             let mut law = cruising(queue_us);
-            (law.capacity, law.train, law.read.shallow, law.read.reached) = (2_000_000, train, true, reached);
+            (law.capacity, law.found.train, law.read.losses.shallow, law.read.reached) =
+                (2_000_000, train, true, reached);
             law.window_bytes = law.window_for(law.capacity);
             law.grow(100 * RTT_US, law.window_bytes, 2_000_000, 0, queue_us.into(), false);
             law.grow(200 * RTT_US, law.window_bytes, 2_000_000, 0, queue_us.into(), false);
@@ -663,7 +489,7 @@ mod tests {
     fn more_than_a_full_link_brings_is_tried() {
         let tried = |rate, shared| {
             let mut law = cruising(6_000);
-            (law.capacity, law.train) = (2_000_000, 2_000_000);
+            (law.capacity, law.found.train) = (2_000_000, 2_000_000);
             law.window_bytes = law.window_for(law.capacity);
             law.grow(100 * RTT_US, law.window_bytes, rate, 0, 6_000, shared);
             law.grow(200 * RTT_US, law.window_bytes, rate, 0, 6_000, shared);
@@ -695,7 +521,7 @@ mod tests {
             law.window_bytes = goal;
             law.grow(100 * RTT_US, goal, 1_850_000, standing_us, 40_000, shared);
             assert_eq!((law.window_bytes, law.trial.is_some()), (goal + law.request(), standing_us > 0));
-            law.read.losses = losses;
+            law.read.losses.told = losses;
             if let Some((aim, before)) = law.trial.take() {
                 law.undone(aim, before, 200 * RTT_US, Some(1_850_000 + brings), shared);
             }
@@ -709,7 +535,7 @@ mod tests {
     fn where_trains_have_told_c_a_step_is_no_more_than_is_missing() {
         for (train, rate, step) in [(2_000_000, 1_850_000, 8), (0, 1_850_000, 12), (2_000_000, 1_400_000, 21)] {
             let mut law = cruising(0);
-            (law.capacity, law.train, law.request_bytes) = (2_000_000, train, 1 << 10);
+            (law.capacity, law.found.train, law.request_bytes) = (2_000_000, train, 1 << 10);
             let goal = law.window_for(law.capacity);
             let before = goal + law.slack_bytes();
             law.window_bytes = before;
@@ -728,7 +554,7 @@ mod tests {
             (0, 100, 1_900_000, false, true),
         ] {
             let mut law = cruising(queue_us);
-            (law.capacity, law.train) = (2_000_000, 2_000_000);
+            (law.capacity, law.found.train) = (2_000_000, 2_000_000);
             let goal = law.window_for(law.capacity);
             law.window_bytes = goal;
             (90..100).for_each(|trip| law.meter.push(trip * RTT_US, carried(lately, trip * RTT_US)));
@@ -743,77 +569,13 @@ mod tests {
         }
     }
 
-    /// W for the model when something was lost; the queues are the longest that has held, that of the page before and the
-    /// latest one's.
-    fn lost(held_us: u64, before_us: u64, queue_us: u32, prior_cwnd_pkts: u32) -> Notify {
-        let mut law = cruising(queue_us);
-        law.request_bytes = 4 << 10;
-        (law.capacity, law.read.reached, law.train) = (1_900_000, 1_900_000, 1_900_000);
-        law.window_bytes = law.window_for(law.capacity);
-        (law.path.prior_cwnd_pkts, law.path.notsent_bytes) = (prior_cwnd_pkts, 100_000);
-        (law.read.held_us, law.last_queue_us) = (held_us, before_us);
-        law
-    }
-
-    /// Whether W or cwnd was the threshold, and W in requests.
-    fn given_way(law: &mut Notify, trip: u64, rate: u64) -> (bool, u64) {
-        let goal = law.window_for(law.capacity);
-        law.read.lost_us = Some(trip * RTT_US);
-        let threshold = law.give_way(&at(trip), goal, Some(rate), law.last_queue_us, 4_000);
-        (threshold, law.window_bytes / law.request())
-    }
-
-    #[test]
-    fn a_loss_at_the_model_is_a_shorter_queue() {
-        for (rate, before_hole, requests) in [
-            (1_900_000, None, 10),
-            (1_000_000, None, 11),            // others'
-            (1_000_000, Some(1_900_000), 10), // the hole held some of it back
-            (1_000_000, Some(1_000_000), 11),
-        ] {
-            let mut law = lost(4_000, 4_000, 4_000, 100);
-            law.read.hole_us = before_hole.map(|_| 99 * RTT_US);
-            law.read.first_hole = before_hole.map(|rate| (99 * RTT_US, rate));
-            assert_eq!(given_way(&mut law, 100, rate), (true, requests), "{rate} B/s, {before_hole:?}");
-        }
-    }
-
-    /// Where it is known to be short, F may have fallen since the queue was that long.
-    #[test]
-    fn a_queue_that_overflows_is_longer_than_before_and_than_any_that_held() {
-        for (held_us, before_us, queue_us, prior_cwnd_pkts, shallow, overflows) in [
-            (300, 300, 4_000, 100, false, true),
-            (300, 300, 0, 100, false, false),
-            (4_000, 4_000, 0, 100, true, true),
-            (4_000, 300, 4_000, 100, false, false),
-            (4_000, 1_000, 0, 100, true, false),
-            (0, 0, 4_000, 100, false, false), // nothing is known
-            (300, 300, 4_000, 20, false, false),
-        ] {
-            let mut law = lost(held_us, before_us, queue_us, prior_cwnd_pkts);
-            law.read.shallow = shallow;
-            let requests = if overflows { 10 } else { 11 };
-            let found = given_way(&mut law, 100, 1_900_000);
-            assert_eq!(found, (overflows, requests), "{held_us} {before_us} {queue_us} us {shallow}");
-        }
-    }
-
-    /// And each time W waits for twice as long.
-    #[test]
-    fn what_overflows_again_is_short() {
-        let mut law = lost(300, 300, 4_000, 100);
-        for (trip, until, shallow) in [(100, 150, false), (102, 150, false), (160, 260, true), (250, 450, true)] {
-            given_way(&mut law, trip, 1_900_000);
-            assert_eq!((law.quiet.until_us / RTT_US, law.read.shallow), (until, shallow), "{trip}");
-        }
-    }
-
     #[test]
     fn behind_a_loss_the_window_grows_to_what_fills_the_path() {
         for (kib, max_window_bytes, requests) in [(4, 1 << 30, 11), (1, 1 << 30, 39), (4, 32 << 10, 8)] {
             let limits = Limits { max_window_bytes, ..Limits::default() };
             let mut law = Notify { limits, ..cruising(0) };
-            (law.capacity, law.train, law.request_bytes, law.read.shallow) = (2_000_000, 2_000_000, kib << 10, true);
+            (law.capacity, law.found.train, law.request_bytes, law.read.losses.shallow) =
+                (2_000_000, 2_000_000, kib << 10, true);
             let goal = law.window_for(law.capacity);
             law.window_bytes = 20_000;
             for trip in (100..500).step_by(10) {
@@ -856,44 +618,13 @@ mod tests {
         }
     }
 
-    /// In requests: what nearly all of the path holds, one more, and what makes them whole.
-    #[test]
-    fn losses_leave_what_fills_the_path() {
-        for (kib, train, late_us, rivals_us, least) in [
-            (4, 2_000_000, 0, 0, 11),
-            (32, 2_000_000, 0, 0, 3),
-            (1, 2_000_000, 0, 0, 38),
-            (4, 0, 0, 0, 100),
-            (4, 2_000_000, 0, u64::MAX, 100),
-            (4, 2_000_000, 2_000, 0, 100),
-        ] {
-            let mut law = cruising(6_000);
-            (law.capacity, law.train, law.read.late_us) = (2_000_000, train, late_us);
-            (law.request_bytes, law.window_bytes) = (kib << 10, 100 * (u64::from(kib) << 10));
-            law.rivals.until_us = rivals_us;
-            (0..99).for_each(|_| law.window_bytes = law.backed_off(10 * RTT_US));
-            assert_eq!(law.window_bytes / law.request(), least, "{kib} KiB, {train} B/s, {late_us} us, {rivals_us}");
-        }
-    }
-
-    #[test]
-    fn a_path_that_was_full_when_it_lost_does_not_lose_by_itself() {
-        for (prior_cwnd_pkts, own) in [(100, false), (12, true)] {
-            let mut law = cruising(5_000);
-            law.capacity = 2_000_000;
-            (law.window_bytes, law.path.prior_cwnd_pkts) = (law.window_for(law.capacity), prior_cwnd_pkts);
-            [10, 20, 30].into_iter().for_each(|trip| law.own_losses(&at(trip), 1));
-            assert_eq!(law.lossy(31 * RTT_US), own, "{prior_cwnd_pkts} packets");
-        }
-    }
-
     #[test]
     fn a_step_that_fails_tells_what_arrives() {
         for (rate, losses, capacity) in
             [(2_030_000, 0, 2_030_000), (1_980_000, 0, 2_000_000), (2_030_000, 1, 2_000_000), (1_500_000, 0, 2_000_000)]
         {
             let mut law = cruising(2_000);
-            (law.capacity, law.window_bytes, law.read.losses) = (2_010_000, 80_000, losses);
+            (law.capacity, law.window_bytes, law.read.losses.told) = (2_010_000, 80_000, losses);
             let before =
                 Before { rate: 2_000_000, window_bytes: 70_000, capacity: 2_010_000, late_us: 0, srtt_us: 22_000 };
             assert!(law.undone(Aim::More, before, 200 * RTT_US, Some(rate), false));
@@ -933,7 +664,7 @@ mod tests {
             let mut law = competing(2 * RTT_US as u32);
             (law.capacity, law.floor_us) = (2_000_000, 3 * RTT_US);
             let now_us = 100 * RTT_US;
-            law.read.lost_us = lost.then_some(now_us);
+            law.read.losses.last_us = lost.then_some(now_us);
             law.rivals.until_us = 2 * now_us;
             let goal = law.window_for(law.capacity);
             (law.window_bytes, law.window_changed_us) = (goal, now_us - ago * RTT_US);
@@ -949,81 +680,10 @@ mod tests {
     fn half_of_the_path_counts_with_the_queue_that_others_make() {
         let mut law = competing(4 * RTT_US as u32);
         law.capacity = 500_000;
-        law.read.lost_us = Some(100 * RTT_US);
+        law.read.losses.last_us = Some(100 * RTT_US);
         law.capacity = law.others(100 * RTT_US, law.capacity);
         assert_eq!(law.capacity, 2_000_000);
         law.compete(100 * RTT_US, law.window_for(law.capacity), Some(500_000), 4 * RTT_US);
         assert_eq!(law.window_bytes, carried(1_000_000, 5 * RTT_US) + law.slack_bytes());
-    }
-
-    /// The queue was taken for the path's length, which it is if all that came before still comes.
-    #[test]
-    fn a_loss_behind_a_queue_that_stays_is_others_if_less_arrives() {
-        for (rate, queue_us, proven_us, shared, others) in [
-            (1_000_000, 100_000, 0, false, true),
-            (1_000_000, 100_000, 100_000, false, false), // the path may have become slower
-            (1_000_000, 100_000, 0, true, false),
-            (1_900_000, 100_000, 0, false, false),
-            (1_000_000, 1_000, 0, false, false),
-        ] {
-            let mut law = cruising(queue_us);
-            let now_us = 100 * RTT_US;
-            (law.capacity, law.read.reached, law.floor_us) = (1_000_000, 2_000_000, law.path.srtt_us.into());
-            (law.window_bytes, law.read.lost_us) = (60_000, Some(now_us));
-            let input = Input { share: shared.then_some(1_000_000), ..at(100) };
-            law.give_way(&input, 60_000, Some(rate), 0, proven_us);
-            assert_eq!(law.rivals.until_us > now_us, others, "{rate} B/s, {queue_us} us, shared {shared}");
-            assert_eq!(law.capacity, if others { 2_000_000 } else { 1_000_000 });
-        }
-    }
-
-    #[test]
-    fn a_cwnd_that_lost_says_nothing_of_what_is_late() {
-        let mut law = cruising(RTT_US as u32);
-        law.path.prior_cwnd_pkts = 20;
-        (law.read.late_us, law.window_bytes) = (50_000, 200_000);
-        assert!(law.give_way(&at(10), 200_000, None, RTT_US, RTT_US));
-        assert_eq!(law.window_bytes, (20 * 1448).max(law.slack_bytes()) + 40_000);
-    }
-
-    #[test]
-    fn three_losses_in_fifty_round_trips_are_the_paths_own() {
-        let mut law = cruising(500);
-        for trip in [10, 20, 100, 110, 112] {
-            law.own_losses(&at(trip), 1);
-            assert!(!law.lossy(trip * RTT_US), "trip {trip}");
-        }
-        law.own_losses(&at(120), 1);
-        assert!(law.lossy(160 * RTT_US) && !law.lossy(180 * RTT_US));
-        // Two of them keep it so.
-        law.own_losses(&at(150), 1);
-        assert!(law.lossy(190 * RTT_US) && !law.lossy(210 * RTT_US));
-        // W is to last until a loss is repaired.
-        assert!(law.lossy_bytes() > 2 * 12 * 1448);
-    }
-
-    /// Pages so many round trips apart, the first of which tells of what was before the read.
-    #[test]
-    fn a_page_that_is_rare_tells_of_several() {
-        for (trips, pages, lossy) in [(2, 3, false), (30, 1, false), (30, 2, true)] {
-            let mut law = cruising(500);
-            law.read.began_us = 98 * RTT_US;
-            for page in 0..pages {
-                let asked_us = (100 + page * trips) * RTT_US;
-                law.note(PathState { asked_us, recovery: 9 + 3 * page as u32, ..law.path });
-                let losses = std::mem::take(&mut law.read.losses);
-                law.own_losses(&Input { now_us: asked_us + RTT_US, ..at(0) }, losses);
-            }
-            assert_eq!(law.read.lossy_until_us > 0, lossy, "{pages} pages each {trips} round trips");
-        }
-    }
-
-    #[test]
-    fn losses_that_a_queue_explains_are_not() {
-        let mut law = cruising(6_000);
-        for trip in (10..60).step_by(5) {
-            law.own_losses(&at(trip), 1);
-        }
-        assert!(!law.lossy(60 * RTT_US));
     }
 }

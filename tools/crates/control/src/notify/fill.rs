@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! F: how much of W is let through, and when.
 
-use super::cruise::much_slower;
+use super::bunches::Credit;
 use super::{FIRST_BYTES, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, STEADY_REQUESTS, STEADY_US, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
@@ -11,39 +11,15 @@ use crate::rate::{carried, per_second};
 const FULL_LOOK_US: u64 = 10_000;
 const RETURN_LOOK_US: u64 = 500;
 const RETURN_US: u64 = 2_000_000;
-/// The start asks for requests in bunches, at most so many in a round trip, of at least so many requests, where so many fill
-/// the path; far away from fewer on.
-pub(super) const BUNCHES: u64 = 10;
-const BUNCH_REQUESTS: u64 = 2;
-const BUNCHES_FROM: u64 = 24;
-const FAR_BUNCHES_FROM: u64 = 8;
 /// Requests that it asks for beyond cwnd before there are bunches: one is the page's question, one has come in part, and one
 /// is on its way to the target.
 const AHEAD_REQUESTS: u64 = 3;
-/// By how much a path may become slower from one hole to the next.
-const SLOWER: u64 = 4;
-
-/// What may be asked for, or what more has been than might.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Credit {
-    bytes: u64,
-    debt_bytes: u64,
-}
-
-impl Credit {
-    /// Either is no more than `most_bytes`.
-    fn settle(&mut self, allowed_bytes: u64, asked_bytes: u64, most_bytes: u64) {
-        let (bytes, debt) = (self.bytes.saturating_add(allowed_bytes), self.debt_bytes.saturating_add(asked_bytes));
-        self.bytes = bytes.saturating_sub(debt).min(most_bytes);
-        self.debt_bytes = debt.saturating_sub(bytes).min(most_bytes);
-    }
-}
 
 impl Notify {
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
     /// let through anew when they come back. Before C is known each byte that arrives lets two through.
     pub(super) fn fill(&mut self, input: &Input<'_>) {
-        self.read.paused = false;
+        self.read.bunches.paused = false;
         let full = std::mem::take(&mut self.read.full);
         if self.lossy(input.now_us) {
             // What waits for cwnd makes no queue on the path.
@@ -58,7 +34,7 @@ impl Notify {
         let asked = self.readers.asked_bytes();
         let overflowed = self.blocked(input.now_us, THRESHOLD_TRIPS);
         let bunches = self.phase == Phase::Start
-            && self.read.grown_us == Some(input.now_us)
+            && self.read.bunches.grown_us == Some(input.now_us)
             && prompt
             && asked <= self.window_bytes / 8 * 7
             && !overflowed
@@ -72,7 +48,7 @@ impl Notify {
             self.bucket_bytes = lump;
         }
         if !bunches {
-            self.read.credit = Credit::default();
+            self.read.bunches.credit = Credit::default();
         }
         // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
         let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
@@ -93,15 +69,15 @@ impl Notify {
         if done > 0 || !pipe_full {
             self.moving_us = input.now_us;
         }
-        let hole = input.received.is_none() || self.read.hole;
+        let hole = input.received.is_none() || self.read.holes.open;
         if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
             // Where it makes none, what came before may be all that it let through, and no slower path.
-            if !(self.read.hole && self.alone(input) && self.cut_holds_back()) {
+            if !(self.read.holes.open && self.alone(input) && self.cut_holds_back()) {
                 self.filled_bytes = self.filled_bytes.min(lump);
                 self.bucket_bytes = lump;
                 self.slow_down(input, asked);
             }
-            self.read.blocked_us = self.read.hole.then_some(input.now_us);
+            self.read.holes.blocked_us = self.read.holes.open.then_some(input.now_us);
             return;
         }
         let leisure_bytes = self.leisure_bytes(input.now_us);
@@ -178,111 +154,6 @@ impl Notify {
         self.phase == Phase::Cruise && now_us >= self.rivals.until_us && self.trains_tell()
     }
 
-    /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
-    /// the path carries. On average it is less, so that what that makes of a queue empties. What more begins is made up for: a
-    /// depth that was made smaller is no count of commands, as each keeps its place in a bitmap, which may be beyond it.
-    fn bunch(&mut self, now_us: u64, asked: u64, window_bytes: u64) {
-        let every_us = self.bunch_us();
-        let (rate, average) = if self.far() {
-            let average = self.capacity / 16 * 15 + self.growth(now_us) / 4 * 3;
-            (2 * average.max(self.capacity), average)
-        } else if self.far_pages() {
-            // A bunch is many requests, and one or two more than were meant are little beside it.
-            (self.capacity / 4 * 7, self.pace() / 16 * 17)
-        } else {
-            (self.capacity / 2 * 3, self.pace())
-        };
-        let elapsed_us = now_us - self.last_tick_us;
-        let most_bytes = carried(self.capacity, every_us) / 3 * 5;
-        let new_bytes = self.ages.new_bytes();
-        self.bucket_bytes = self.request();
-        self.read.credit.settle(carried(average, elapsed_us), new_bytes, most_bytes);
-        let between = now_us % every_us >= every_us / 2;
-        if between {
-            self.read.bunch = Credit { bytes: self.request(), debt_bytes: 0 };
-        } else {
-            self.read.bunch.settle(carried(rate, elapsed_us), new_bytes, most_bytes);
-        }
-        let more_bytes = self.read.bunch.bytes.min(self.read.credit.bytes);
-        self.read.paused = between || more_bytes < self.request();
-        self.filled_bytes = asked.saturating_add(if self.read.paused { 0 } else { more_bytes }).min(window_bytes);
-    }
-
-    /// A path that carries so many bytes in a round trip is asked in bunches.
-    pub(super) fn bunches_from(&self) -> u64 {
-        self.request() * if self.far() { FAR_BUNCHES_FROM } else { BUNCHES_FROM }
-    }
-
-    /// From one bunch of requests to the next.
-    pub(super) fn bunch_us(&self) -> u64 {
-        let requests = self.bdp_bytes() / self.request().max(1);
-        self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, BUNCHES)
-    }
-
-    /// What the start asks for on average: C, but no more than twice what arrives, as TCP's slow start, and half as much
-    /// again in the end. Then cwnd is ahead of F; what waits for cwnd leaves at twice the rate of the acknowledgements.
-    fn pace(&self) -> u64 {
-        let arriving = self.meter.average(self.rtt_us()).unwrap_or(0);
-        let most = if arriving > self.capacity / 2 { arriving / 2 * 3 } else { 2 * arriving };
-        (self.capacity + self.capacity / 64).min(most.max(self.capacity / 8))
-    }
-
-    /// cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6), is no more than the path holds: TCP paces what it sends, lets
-    /// no more through than that, and would soon have nothing to send if no more were asked for. A long queue is to become
-    /// shorter first.
-    fn cut_holds_back(&self) -> bool {
-        let cwnd_bytes = self.path_cwnd_bytes();
-        let cut_bytes = if self.lost { cwnd_bytes } else { cwnd_bytes / 10 * 7 };
-        self.phase == Phase::Cruise && !self.overflows() && (1..=self.bdp_bytes()).contains(&cut_bytes)
-    }
-
-    /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into
-    /// cwnd, that is what the path carries by now, or what other flows leave of it: which the next such hole tells.
-    fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
-        let trip_us = self.rtt_us();
-        let fills = self.path_cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
-        // Where nobody tells of holes, this pause is all that is known of one.
-        let before = if input.received.is_some() {
-            self.read.first_hole
-        } else {
-            self.meter.before_pause(trip_us / 2).map(|rate| (self.moving_us, rate))
-        };
-        let Some((since_us, rate)) = before else { return };
-        let full = fills && since_us.saturating_sub(self.read.short_us) >= 2 * trip_us;
-        let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
-        // One overflow, or pause, tells once.
-        let told = self.read.slowed_us.is_some_and(|us| us >= since_us);
-        // While a change of the request size drains the path, less comes for that.
-        let drains = input.changing();
-        if told || !full || drains || !much_slower(rate, most) || !self.alone(input) {
-            return;
-        }
-        // A change of the request size waits for all that is asked for.
-        (self.request_changed_us, self.trial) = (input.now_us, None);
-        let settles_us = RECOVERY_TRIPS * trip_us + self.rate_span_us();
-        if self.read.slowed_us.take().is_some_and(|us| input.now_us - us > settles_us) {
-            // What W is made for since then loses nothing on a path that has only become slower: C was not that path's.
-            self.capacity = self.others(input.now_us, self.capacity);
-            self.reason = format!("{} kB/s before one more loss: others take the rest", rate / 1000);
-            return;
-        }
-        self.read.slowed_us = Some(input.now_us);
-        // The pause of an earlier hole may be a part of that.
-        self.capacity = rate.max(self.capacity / SLOWER);
-        self.window_bytes = self.window_for(self.capacity);
-        self.reason = format!("{} kB/s before a loss", self.capacity / 1000);
-    }
-
-    /// Within so long what a hole in TCP's sequence held back has come, all at once: that shows no rate.
-    pub(super) fn held_back(&self, now_us: u64, for_us: u64) -> bool {
-        self.read.hole_us.is_some_and(|hole_us| now_us - hole_us <= for_us)
-    }
-
-    /// Within so many round trips a hole has let nothing through.
-    pub(super) fn blocked(&self, now_us: u64, trips: u64) -> bool {
-        self.read.blocked_us.is_some_and(|blocked_us| now_us - blocked_us <= trips * self.trip_us())
-    }
-
     /// F where readers have asked for the same for long, and for clearly less than they may: so much that more is seen to be
     /// more, of each disk.
     fn leisure_bytes(&self, now_us: u64) -> Option<u64> {
@@ -314,29 +185,16 @@ impl Notify {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{DiskState, Limits, PathState};
 
-    #[test]
-    fn what_was_asked_for_too_much_is_made_up_for() {
-        let mut credit = Credit::default();
-        credit.settle(10, 25, 100);
-        assert_eq!((credit.bytes, credit.debt_bytes), (0, 15));
-        credit.settle(20, 0, 100);
-        assert_eq!((credit.bytes, credit.debt_bytes), (5, 0));
-        credit.settle(500, 0, 100);
-        assert_eq!((credit.bytes, credit.debt_bytes), (100, 0));
-        credit.settle(0, 500, 100);
-        assert_eq!((credit.bytes, credit.debt_bytes), (0, 100));
-    }
-
-    const RTT_US: u64 = 20_000;
-    const RATE: u64 = 12_500_000;
+    pub(in super::super) const RTT_US: u64 = 20_000;
+    pub(in super::super) const RATE: u64 = 12_500_000;
 
     /// In Cruise, a hole at the 50th round trip lets nothing through; so much came in the last two before it, and cwnd is so
     /// many packets.
-    fn holed(rate: u64, snd_cwnd_pkts: u32) -> Notify {
+    pub(in super::super) fn holed(rate: u64, snd_cwnd_pkts: u32) -> Notify {
         let mut law = Notify::new(Limits::default());
         (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, RATE, 16 << 10);
         let rtt_us = RTT_US as u32;
@@ -358,14 +216,8 @@ mod tests {
         law
     }
 
-    const HOLE: Input<'_> = Input { now_us: 50 * RTT_US, path: None, received: None, share: None, disks: &[] };
-
-    fn capacity_after_a_hole(rate: u64, snd_cwnd_pkts: u32) -> u64 {
-        let mut law = holed(rate, snd_cwnd_pkts);
-        law.slow_down(&HOLE, law.window_bytes);
-        assert_eq!(law.window_bytes, law.window_for(law.capacity));
-        law.capacity
-    }
+    pub(in super::super) const HOLE: Input<'_> =
+        Input { now_us: 50 * RTT_US, path: None, received: None, share: None, disks: &[] };
 
     #[test]
     fn a_window_that_grows_is_no_burst() {
@@ -400,7 +252,7 @@ mod tests {
             [DiskState { reading: true, in_flight, request_bytes: 16 << 10, max_depth: 512, ..DiskState::default() }];
         for (others, most) in [(false, 74), (true, 78)] {
             let mut law = holed(RATE, 400);
-            law.train = RATE;
+            law.found.train = RATE;
             law.path.command_window = 512;
             law.rivals.until_us = if others { 1 << 40 } else { 0 };
             let (lump, now_us) = (law.request(), 50 * RTT_US);
@@ -419,9 +271,9 @@ mod tests {
         for (requests, overflowed) in [(4, false), (9, false), (60, false), (4, true), (9, true), (60, true)] {
             let mut law = holed(RATE, 400);
             let (lump, now_us) = (law.request(), 50 * RTT_US);
-            law.read.blocked_us = overflowed.then_some(now_us - 10 * RTT_US);
+            law.read.holes.blocked_us = overflowed.then_some(now_us - 10 * RTT_US);
             law.capacity = per_second(requests * lump, RTT_US);
-            (law.train, law.window_bytes) = (law.capacity, law.window_for(law.capacity));
+            (law.found.train, law.window_bytes) = (law.capacity, law.window_for(law.capacity));
             let mut bytes = 0;
             law.meter.clear();
             (law.filled_bytes, law.moving_us, law.last_tick_us) = (requests * lump, now_us, now_us);
@@ -439,96 +291,6 @@ mod tests {
                 law.last_tick_us = now_us;
             }
             assert!(law.filled_bytes + lump > law.window_bytes, "{} of {}", law.filled_bytes, law.window_bytes);
-        }
-    }
-
-    /// In the round trip that follows the first half of one without anything. 173 packets fill the path; of 247 as many are left.
-    #[test]
-    fn a_hole_leaves_most_of_w_where_cwnd_lets_no_burst_through() {
-        for (snd_cwnd_pkts, told, queue_us, others, keeps) in [
-            (240, false, 0, false, true),
-            (250, false, 0, false, false),
-            (240, true, 0, false, false), // it has been cut
-            (170, true, 0, false, true),
-            (0, false, 0, false, false), // no page has told
-            (240, false, RTT_US / 2, false, false),
-            (240, false, 0, true, false),
-        ] {
-            let mut law = holed(RATE, snd_cwnd_pkts);
-            law.path.srtt_us += queue_us as u32;
-            law.rivals.until_us = if others { u64::MAX } else { 0 };
-            (law.lost, law.read.hole, law.filled_bytes) = (told, true, law.window_bytes);
-            let (in_flight, request_bytes) = ((law.window_bytes / law.request()) as u32, law.request_bytes);
-            let disks = [DiskState { reading: true, in_flight, request_bytes, max_depth: 512, ..DiskState::default() }];
-            for now_us in [HOLE.now_us, HOLE.now_us + RTT_US] {
-                law.readers.look(now_us, RTT_US, &disks);
-                law.fill(&Input { now_us, received: Some(crate::Received::default()), disks: &disks, ..HOLE });
-            }
-            let filled_bytes = if keeps { law.window_bytes / 8 * 7 } else { law.request() };
-            assert_eq!(
-                law.filled_bytes, filled_bytes,
-                "{snd_cwnd_pkts} packets, {told}, {queue_us} us, others {others}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_came_before_a_hole_is_what_the_path_carries() {
-        assert_eq!(capacity_after_a_hole(RATE, 400), RATE);
-        assert_eq!(capacity_after_a_hole(RATE / 4, 400), RATE / 4);
-        // It was cwnd that let no more through.
-        assert_eq!(capacity_after_a_hole(RATE / 4, 60), RATE);
-    }
-
-    /// Since when F was W counts up to that hole.
-    #[test]
-    fn what_came_before_the_first_of_an_overflows_holes_counts() {
-        for (rate, first_us, capacity) in
-            [(RATE / 2, 48 * RTT_US, RATE / 2), (RATE, 48 * RTT_US, RATE), (RATE / 2, 47 * RTT_US, RATE)]
-        {
-            let mut law = holed(RATE / 4, 400);
-            law.read.first_hole = Some((first_us, rate));
-            let received = Some(crate::Received { bytes: 0, out_of_order_pkts: 1 });
-            law.slow_down(&Input { received, ..HOLE }, law.window_bytes);
-            assert_eq!(law.capacity, capacity, "{rate} B/s, {first_us} us");
-        }
-    }
-
-    #[test]
-    fn what_comes_while_the_request_size_changes_is_not_what_the_path_carries() {
-        let mut law = holed(RATE / 4, 400);
-        let disks = [DiskState { reading: true, changing: true, ..DiskState::default() }];
-        law.slow_down(&Input { disks: &disks, ..HOLE }, law.window_bytes);
-        assert_eq!(law.capacity, RATE);
-    }
-
-    #[test]
-    fn one_pause_tells_once() {
-        let mut law = holed(RATE / 8, 400);
-        law.slow_down(&HOLE, law.window_bytes);
-        assert_eq!(law.capacity, RATE / 4);
-        law.slow_down(&Input { now_us: HOLE.now_us + 100, ..HOLE }, law.window_bytes);
-        assert_eq!(law.capacity, RATE / 4);
-    }
-
-    #[test]
-    fn who_takes_more_each_time_is_no_slower_path() {
-        for (trips, others) in [(5, false), (40, true)] {
-            let mut law = holed(RATE / 2, 400);
-            law.slow_down(&HOLE, law.window_bytes);
-            law.read.reached = RATE;
-            let (now_us, asked) = (HOLE.now_us + trips * RTT_US, law.window_bytes);
-            law.meter.clear();
-            law.meter.push(now_us - 2 * RTT_US, 0);
-            law.meter.push(now_us - RTT_US - 1, carried(RATE / 8, RTT_US));
-            law.meter.push(now_us - RTT_US, carried(RATE / 8, RTT_US) + 1);
-            law.moving_us = now_us;
-            law.slow_down(&Input { now_us, ..HOLE }, asked);
-            assert_eq!(law.rivals.until_us > now_us, others, "{trips} round trips later");
-            let least = if others { RATE } else { RATE / 8 };
-            assert!((least..=least + 1_000).contains(&law.capacity), "{}", law.capacity);
-            // The next one tells of a slower path again.
-            assert_eq!(law.read.slowed_us.is_some(), !others);
         }
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Start**: the path's rate C, from the trains in which packets arrive.
 
+use super::bunches::BUNCH_LOOKS;
+use std::collections::VecDeque;
+
 use super::cruise::{much_slower, slower};
-use super::fill::BUNCHES;
 use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, START_PAGE_US};
 use crate::Input;
 
@@ -11,9 +13,7 @@ const SETTLE_TRIPS: u64 = 2;
 /// So many times as long after which it is over though less arrives: TCP recovers from losses.
 const PATIENCE_TIMES: u64 = 5;
 /// Finest look at the counters.
-const LOOK_US: u64 = 100;
-/// So many looks at a bunch of requests tell whether it is a train.
-const BUNCH_LOOKS: u64 = 6;
+pub(super) const LOOK_US: u64 = 100;
 /// So many of these in a round trip are fine enough for trains, and so many bytes are enough.
 const BLIND_LOOKS: u64 = 40;
 const BLIND_BYTES: u64 = 32 << 10;
@@ -22,10 +22,24 @@ const COARSE_REQUESTS: u64 = 4;
 /// From this round-trip time on the start keeps up with TCP's slow start. Nearer, as many bytes come in less time than looks
 /// and TCP's own bursts tell apart: on short queues that lost more than it won.
 const FAR_US: u64 = 55_000;
-/// Round trips for which it looks more finely, and fills W with care, after they have shown something.
-const FINE_TRIPS: u64 = 5;
 /// The start does not wait for older requests than this to tell its rate: at the finest look the meter holds no more.
 const MOST_AGE_US: u64 = 100_000;
+
+/// What the latest start has found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// C when it began.
+    pub(super) known: u64,
+    /// What its trains have shown of C, and the fastest of them.
+    pub(super) proven: u64,
+    pub(super) train: u64,
+    /// (time in us, C) of its latest one and a half round trips.
+    pub(super) lately: VecDeque<(u64, u64)>,
+    /// Since when W has been what the trains ask for.
+    pub(super) full_us: Option<u64>,
+    /// Successive pages with too long a queue.
+    pub(super) queued_trips: u32,
+}
 
 impl Notify {
     /// One look: C, W for it, and whether the start is over.
@@ -53,16 +67,17 @@ impl Notify {
                 // The path had room: what made packets wait was no queue.
                 self.floor_us = self.path.srtt_us.into();
             }
-            self.queued_trips = if self.queue_us() > self.queue_high_us() { self.queued_trips + 1 } else { 0 };
+            self.found.queued_trips =
+                if self.queue_us() > self.queue_high_us() { self.found.queued_trips + 1 } else { 0 };
         }
-        let losses = std::mem::take(&mut self.read.losses);
+        let losses = std::mem::take(&mut self.read.losses.told);
         let congested = losses > 0;
         if congested {
             self.own_losses(input, losses);
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
             if 2 * self.filled_bytes > goal {
                 // No queue holds less than has waited in it.
-                self.read.shallow |= self.queue_us() <= self.slack_us();
+                self.read.losses.shallow |= self.queue_us() <= self.slack_us();
                 self.quiet.lose(input.now_us, self.rtt_us());
             }
         }
@@ -77,23 +92,23 @@ impl Notify {
         }
         let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0).min(MOST_AGE_US));
         let rate = self.meter.average(trip_us);
-        let full_us = input.now_us - *self.full_us.get_or_insert(input.now_us);
+        let full_us = input.now_us - *self.found.full_us.get_or_insert(input.now_us);
         // Near by some round trips are less than what a host or a disk is late now and then; and pages tell of a queue.
         let least_us = if self.looks_finely() { 0 } else { 2 * START_PAGE_US };
         let settle_us = (SETTLE_TRIPS * trip_us).max(least_us);
         let settled = full_us >= settle_us;
         if congested {
             // A step too far is taken back.
-            self.capacity = self.capacity.min(self.proven.max(rate.unwrap_or(0)));
+            self.capacity = self.capacity.min(self.found.proven.max(rate.unwrap_or(0)));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
             self.window_bytes = self.backed_off(input.now_us);
-        } else if self.queued_trips >= 2 {
+        } else if self.found.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
         } else if settled && self.idle(self.queue_us(), rate) {
             // The trains were no faster than they were asked for.
             let step = self.capacity / 8;
-            self.capacity += if self.read.shallow { step.min(self.request_rate()) } else { step };
-            self.full_us = None;
+            self.capacity += if self.read.losses.shallow { step.min(self.request_rate()) } else { step };
+            self.found.full_us = None;
         } else if settled && rate.is_some_and(|rate| !much_slower(rate, self.capacity) || !self.recovers())
             || full_us >= PATIENCE_TIMES * settle_us
         {
@@ -106,8 +121,8 @@ impl Notify {
     fn recovers(&self) -> bool {
         let told = self.received_bytes.is_some() && self.path.asked_us >= self.read.began_us;
         !told
-            || much_slower(self.train, self.capacity)
-            || self.read.hole_us.is_some()
+            || much_slower(self.found.train, self.capacity)
+            || self.read.holes.last_us.is_some()
             || self.path_cwnd_bytes() < self.path_bytes()
     }
 
@@ -117,7 +132,9 @@ impl Notify {
     fn correct(&mut self, now_us: u64, rate: Option<u64>) {
         let busy = self.queue_us() > self.request_us() && self.read.late_us < self.rtt_us() / 16;
         let clear = self.received_bytes.is_some() && !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us());
-        let Some(rate) = rate.filter(|_| busy && clear && !much_slower(self.train, self.capacity)) else { return };
+        let Some(rate) = rate.filter(|_| busy && clear && !much_slower(self.found.train, self.capacity)) else {
+            return;
+        };
         let most = rate.saturating_add(rate / 64).saturating_add(self.packet_rate());
         if slower(most, self.capacity) && most >= self.capacity / 16 * 15 {
             self.capacity = most;
@@ -156,50 +173,40 @@ impl Notify {
             let (pause_us, least_us) = if self.fine() { (part_us, part_us) } else { (rtt_us / 8, rtt_us / 16) };
             let packet_bytes = self.path.mss_bytes.into();
             let train = self.meter.train(pause_us, least_us, rtt_us / 4, packet_bytes);
-            self.train = self.train.max(train.unwrap_or(0));
+            self.found.train = self.found.train.max(train.unwrap_or(0));
             let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(self.packet_rate());
-            let unseen = now_us - self.read.train_us > span_us;
+            let unseen = now_us - self.read.bunches.train_us > span_us;
             if train.is_some() {
-                self.read.train_us = now_us;
+                self.read.bunches.train_us = now_us;
             } else if self.fine() && unseen && bunch_looks >= BUNCH_LOOKS && average > self.capacity / 2 {
                 // Bunches show nothing either.
-                (self.read.slots, self.read.grown_us) = (true, None);
+                (self.read.bunches.slots, self.read.bunches.grown_us) = (true, None);
             }
             // A packet is little in the longer time that this is taken over; a round trip may hold no more.
             let seen = train.unwrap_or(0).max(average).max(self.rate().unwrap_or(0));
             if seen > self.capacity {
-                (self.capacity, self.proven, self.full_us) = (seen, seen, None);
+                (self.capacity, self.found.proven, self.found.full_us) = (seen, seen, None);
             }
         } else {
-            self.read.train_us = now_us;
+            self.read.bunches.train_us = now_us;
         }
-        self.found.push_back((now_us, self.capacity));
-        while self.found.front().is_some_and(|&(t, _)| now_us - t > span_us) {
-            self.found.pop_front();
+        self.found.lately.push_back((now_us, self.capacity));
+        while self.found.lately.front().is_some_and(|&(t, _)| now_us - t > span_us) {
+            self.found.lately.pop_front();
         }
         if self.grows() {
-            self.read.grown_us = Some(now_us);
+            self.read.bunches.grown_us = Some(now_us);
         }
-    }
-
-    /// C has grown by an eighth in one and a half round trips, and bunches of requests can show more: there are enough
-    /// requests, each packet counts, and looks are fine enough.
-    fn grows(&self) -> bool {
-        self.capacity / 9 > self.capacity_before() / 8
-            && !self.read.slots
-            && self.bdp_bytes() >= self.bunches_from()
-            && self.rtt_us() / BUNCHES >= BUNCH_LOOKS * LOOK_US
-            && self.received_bytes.is_some()
     }
 
     /// Trains have not shown half of a C that has grown by a third, or bunches none at all, though looks are fine enough, and
     /// packets were enough: all comes in slots. Or looks are too coarse.
     pub(super) fn blind(&self) -> bool {
         self.phase == Phase::Start
-            && self.known < self.capacity / 4 * 3
+            && self.found.known < self.capacity / 4 * 3
             && self.received_bytes.is_some()
             && (self.coarse()
-                || (self.train < self.capacity / 2 || self.read.slots)
+                || (self.found.train < self.capacity / 2 || self.read.bunches.slots)
                     && self.looks_finely()
                     && self.bdp_bytes() >= BLIND_BYTES)
     }
@@ -215,7 +222,7 @@ impl Notify {
 
     /// Trains have told C, and all that is asked for is on the path.
     pub(super) fn trains_tell(&self) -> bool {
-        self.looks_finely() && self.read.late_us < self.rtt_us() / 16 && !much_slower(self.train, self.capacity)
+        self.looks_finely() && self.read.late_us < self.rtt_us() / 16 && !much_slower(self.found.train, self.capacity)
     }
 
     /// Looks are fine enough for trains.
@@ -228,23 +235,9 @@ impl Notify {
         self.phase == Phase::Start && self.capacity / 3 >= self.capacity_before() / 2
     }
 
-    /// By how much C has grown in a quarter of a round trip.
-    pub(super) fn growth(&self, now_us: u64) -> u64 {
-        let ago_us = self.rtt_us() / 4;
-        let before = self.found.iter().rev().find(|&&(t, _)| now_us - t >= ago_us);
-        before.map_or(0, |&(_, capacity)| self.capacity.saturating_sub(capacity))
-    }
-
     /// C one and a half round trips ago, or when the start began.
-    fn capacity_before(&self) -> u64 {
-        self.found.front().map_or(self.capacity, |&(_, capacity)| capacity)
-    }
-
-    /// Bunches have shown a faster path lately.
-    pub(super) fn fine(&self) -> bool {
-        let lately_us = FINE_TRIPS * self.rtt_us();
-        self.phase == Phase::Start
-            && self.read.grown_us.is_some_and(|us| self.last_tick_us.saturating_sub(us) <= lately_us)
+    pub(super) fn capacity_before(&self) -> u64 {
+        self.found.lately.front().map_or(self.capacity, |&(_, capacity)| capacity)
     }
 
     /// Finest look at the counters that is worth while: a hundredth of a round trip, a tenth of a bunch of requests, and no
@@ -325,8 +318,8 @@ mod tests {
             let mut law = Notify::new(Limits::default());
             let (min_rtt_us, srtt_us) = (TRIP_US as u32, TRIP_US as u32 + queue_us);
             law.note(PathState { min_rtt_us, srtt_us, ..PathState::default() });
-            (law.capacity, law.train, law.request_bytes) = (10_500_000, train, REQUEST_BYTES);
-            (law.read.late_us, law.read.hole_us, law.received_bytes) = (late_us, hole_us, Some(0));
+            (law.capacity, law.found.train, law.request_bytes) = (10_500_000, train, REQUEST_BYTES);
+            (law.read.late_us, law.read.holes.last_us, law.received_bytes) = (late_us, hole_us, Some(0));
             law.correct(10 * TRIP_US, Some(rate));
             law.capacity
         };
@@ -369,9 +362,9 @@ mod tests {
             });
             (law.capacity, law.request_bytes) = (12_500_000, request_bytes);
             law.enter(Phase::Start, String::new());
-            law.train = train;
+            law.found.train = train;
             law.filled_bytes = law.window_for(law.capacity);
-            (law.read.hole_us, law.received_bytes) = (hole_us, Some(0));
+            (law.read.holes.last_us, law.received_bytes) = (hole_us, Some(0));
             let (in_flight, max_depth) = ((law.filled_bytes / law.request()) as u32, 512);
             let disk =
                 DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
@@ -404,14 +397,18 @@ mod tests {
             (law.capacity, law.request_bytes, law.received_bytes) = (12_500_000, request_bytes, Some(0));
             law.enter(Phase::Start, String::new());
             (law.filled_bytes, law.last_tick_us, law.moving_us) = (requests * law.request(), now_us, now_us);
-            (law.read.losses, law.read.shallow) = (1, before);
+            (law.read.losses.told, law.read.losses.shallow) = (1, before);
             let (in_flight, max_depth) = (requests as u32, 512);
             let disk =
                 DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
             law.readers.look(now_us, rtt_us.into(), &[disk]);
             law.start(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
             let waits = law.quiet.until_us >= now_us + 1_000_000;
-            assert_eq!((waits, law.read.shallow), (overflows, shallow), "{requests} requests, {before}, {queue_us} us");
+            assert_eq!(
+                (waits, law.read.losses.shallow),
+                (overflows, shallow),
+                "{requests} requests, {before}, {queue_us} us"
+            );
         }
     }
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The start asks in bunches: requests that are asked for evenly at C come evenly at C, whatever the path carries.
+
+use super::start::LOOK_US;
+use super::{Notify, Phase};
+use crate::rate::carried;
+
+/// The start asks for requests in bunches, at most so many in a round trip, of at least so many requests, where so many fill
+/// the path; far away from fewer on.
+const BUNCHES: u64 = 10;
+const BUNCH_REQUESTS: u64 = 2;
+const BUNCHES_FROM: u64 = 24;
+const FAR_BUNCHES_FROM: u64 = 8;
+/// So many looks at a bunch of requests tell whether it is a train.
+pub(super) const BUNCH_LOOKS: u64 = 6;
+/// Round trips for which it looks more finely, and fills W with care, after they have shown something.
+const FINE_TRIPS: u64 = 5;
+
+/// What may be asked for, or what more has been than might.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Credit {
+    bytes: u64,
+    debt_bytes: u64,
+}
+
+impl Credit {
+    /// Either is no more than `most_bytes`.
+    fn settle(&mut self, allowed_bytes: u64, asked_bytes: u64, most_bytes: u64) {
+        let (bytes, debt) = (self.bytes.saturating_add(allowed_bytes), self.debt_bytes.saturating_add(asked_bytes));
+        self.bytes = bytes.saturating_sub(debt).min(most_bytes);
+        self.debt_bytes = debt.saturating_sub(bytes).min(most_bytes);
+    }
+}
+
+/// What one read's bunches have shown.
+#[derive(Debug, Default)]
+pub(super) struct Bunches {
+    /// On average, and in the latest; between two of them nothing is let through.
+    pub(super) credit: Credit,
+    latest: Credit,
+    pub(super) paused: bool,
+    /// When C last grew so that bunches may show more.
+    pub(super) grown_us: Option<u64>,
+    /// When a train was last seen, or a hole held one back; and that bunches have shown none for one and a half round trips:
+    /// data come in slots.
+    pub(super) train_us: u64,
+    pub(super) slots: bool,
+}
+
+impl Notify {
+    /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
+    /// the path carries. On average it is less, so that what that makes of a queue empties. What more begins is made up for: a
+    /// depth that was made smaller is no count of commands, as each keeps its place in a bitmap, which may be beyond it.
+    pub(super) fn bunch(&mut self, now_us: u64, asked: u64, window_bytes: u64) {
+        let every_us = self.bunch_us();
+        let (rate, average) = if self.far() {
+            let average = self.capacity / 16 * 15 + self.growth(now_us) / 4 * 3;
+            (2 * average.max(self.capacity), average)
+        } else if self.far_pages() {
+            // A bunch is many requests, and one or two more than were meant are little beside it.
+            (self.capacity / 4 * 7, self.pace() / 16 * 17)
+        } else {
+            (self.capacity / 2 * 3, self.pace())
+        };
+        let elapsed_us = now_us - self.last_tick_us;
+        let most_bytes = carried(self.capacity, every_us) / 3 * 5;
+        let new_bytes = self.ages.new_bytes();
+        self.bucket_bytes = self.request();
+        self.read.bunches.credit.settle(carried(average, elapsed_us), new_bytes, most_bytes);
+        let between = now_us % every_us >= every_us / 2;
+        if between {
+            self.read.bunches.latest = Credit { bytes: self.request(), debt_bytes: 0 };
+        } else {
+            self.read.bunches.latest.settle(carried(rate, elapsed_us), new_bytes, most_bytes);
+        }
+        let more_bytes = self.read.bunches.latest.bytes.min(self.read.bunches.credit.bytes);
+        self.read.bunches.paused = between || more_bytes < self.request();
+        self.filled_bytes =
+            asked.saturating_add(if self.read.bunches.paused { 0 } else { more_bytes }).min(window_bytes);
+    }
+
+    /// A path that carries so many bytes in a round trip is asked in bunches.
+    pub(super) fn bunches_from(&self) -> u64 {
+        self.request() * if self.far() { FAR_BUNCHES_FROM } else { BUNCHES_FROM }
+    }
+
+    /// From one bunch of requests to the next.
+    pub(super) fn bunch_us(&self) -> u64 {
+        let requests = self.bdp_bytes() / self.request().max(1);
+        self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, BUNCHES)
+    }
+
+    /// What the start asks for on average: C, but no more than twice what arrives, as TCP's slow start, and half as much
+    /// again in the end. Then cwnd is ahead of F; what waits for cwnd leaves at twice the rate of the acknowledgements.
+    pub(super) fn pace(&self) -> u64 {
+        let arriving = self.meter.average(self.rtt_us()).unwrap_or(0);
+        let most = if arriving > self.capacity / 2 { arriving / 2 * 3 } else { 2 * arriving };
+        (self.capacity + self.capacity / 64).min(most.max(self.capacity / 8))
+    }
+
+    /// C has grown by an eighth in one and a half round trips, and bunches of requests can show more: there are enough
+    /// requests, each packet counts, and looks are fine enough.
+    pub(super) fn grows(&self) -> bool {
+        self.capacity / 9 > self.capacity_before() / 8
+            && !self.read.bunches.slots
+            && self.bdp_bytes() >= self.bunches_from()
+            && self.rtt_us() / BUNCHES >= BUNCH_LOOKS * LOOK_US
+            && self.received_bytes.is_some()
+    }
+
+    /// Bunches have shown a faster path lately.
+    pub(super) fn fine(&self) -> bool {
+        let lately_us = FINE_TRIPS * self.rtt_us();
+        self.phase == Phase::Start
+            && self.read.bunches.grown_us.is_some_and(|us| self.last_tick_us.saturating_sub(us) <= lately_us)
+    }
+
+    /// By how much C has grown in a quarter of a round trip.
+    pub(super) fn growth(&self, now_us: u64) -> u64 {
+        let ago_us = self.rtt_us() / 4;
+        let before = self.found.lately.iter().rev().find(|&&(t, _)| now_us - t >= ago_us);
+        before.map_or(0, |&(_, capacity)| self.capacity.saturating_sub(capacity))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_too_much_is_made_up_for() {
+        let mut credit = Credit::default();
+        credit.settle(10, 25, 100);
+        assert_eq!((credit.bytes, credit.debt_bytes), (0, 15));
+        credit.settle(20, 0, 100);
+        assert_eq!((credit.bytes, credit.debt_bytes), (5, 0));
+        credit.settle(500, 0, 100);
+        assert_eq!((credit.bytes, credit.debt_bytes), (100, 0));
+        credit.settle(0, 500, 100);
+        assert_eq!((credit.bytes, credit.debt_bytes), (0, 100));
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Holes in TCP's sequence, as this end sees them: the first that is known of a loss.
+
+use super::cruise::much_slower;
+use super::{Notify, Phase, RECOVERY_TRIPS};
+use crate::Input;
+use crate::rate::per_second;
+
+/// By how much a path may become slower from one hole to the next.
+const SLOWER: u64 = 4;
+
+/// What one read's holes have shown.
+#[derive(Debug, Default)]
+pub(super) struct Holes {
+    /// Something came while something before it was missing, which has not come yet; and when that was last so.
+    pub(super) open: bool,
+    pub(super) last_us: Option<u64>,
+    /// When the first was seen of those that one overflow has made, and what came just before it, in bytes/s. It is over when
+    /// so much has been received.
+    pub(super) first: Option<(u64, u64)>,
+    recovered_bytes: u64,
+    /// When a full pipe, for a hole, last let nothing through.
+    pub(super) blocked_us: Option<u64>,
+    /// When C was last made what came before such a hole.
+    slowed_us: Option<u64>,
+}
+
+impl Notify {
+    /// One look at what the connection has received, with so much asked for.
+    pub(super) fn look_for_holes(&mut self, input: &Input<'_>, asked_bytes: u64) {
+        let received_bytes = input.received.map_or(0, |received| received.bytes);
+        self.received_bytes = input.received.map(|received| received.bytes);
+        let out_of_order_pkts = input.out_of_order_pkts();
+        if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
+            if received_bytes >= self.read.holes.recovered_bytes {
+                let before = self.meter.before_pause(self.rtt_us() / 2);
+                self.read.holes.first = before.map(|rate| (input.now_us, rate));
+                self.read.holes.recovered_bytes = received_bytes.saturating_add(asked_bytes);
+            }
+            (self.read.holes.open, self.read.holes.last_us) = (true, Some(input.now_us));
+        } else if self.read.holes.open && self.meter.latest_bytes() > 0 {
+            (self.read.holes.open, self.read.holes.last_us) = (false, Some(input.now_us));
+        }
+    }
+
+    /// cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6), is no more than the path holds: TCP paces what it sends, lets
+    /// no more through than that, and would soon have nothing to send if no more were asked for. A long queue is to become
+    /// shorter first.
+    pub(super) fn cut_holds_back(&self) -> bool {
+        let cwnd_bytes = self.path_cwnd_bytes();
+        let cut_bytes = if self.lost { cwnd_bytes } else { cwnd_bytes / 10 * 7 };
+        self.phase == Phase::Cruise && !self.overflows() && (1..=self.bdp_bytes()).contains(&cut_bytes)
+    }
+
+    /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into
+    /// cwnd, that is what the path carries by now, or what other flows leave of it: which the next such hole tells.
+    pub(super) fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
+        let trip_us = self.rtt_us();
+        let fills = self.path_cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
+        // Where nobody tells of holes, this pause is all that is known of one.
+        let before = if input.received.is_some() {
+            self.read.holes.first
+        } else {
+            self.meter.before_pause(trip_us / 2).map(|rate| (self.moving_us, rate))
+        };
+        let Some((since_us, rate)) = before else { return };
+        let full = fills && since_us.saturating_sub(self.read.short_us) >= 2 * trip_us;
+        let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
+        // One overflow, or pause, tells once.
+        let told = self.read.holes.slowed_us.is_some_and(|us| us >= since_us);
+        // While a change of the request size drains the path, less comes for that.
+        let drains = input.changing();
+        if told || !full || drains || !much_slower(rate, most) || !self.alone(input) {
+            return;
+        }
+        // A change of the request size waits for all that is asked for.
+        (self.request_changed_us, self.trial) = (input.now_us, None);
+        let settles_us = RECOVERY_TRIPS * trip_us + self.rate_span_us();
+        if self.read.holes.slowed_us.take().is_some_and(|us| input.now_us - us > settles_us) {
+            // What W is made for since then loses nothing on a path that has only become slower: C was not that path's.
+            self.capacity = self.others(input.now_us, self.capacity);
+            self.reason = format!("{} kB/s before one more loss: others take the rest", rate / 1000);
+            return;
+        }
+        self.read.holes.slowed_us = Some(input.now_us);
+        // The pause of an earlier hole may be a part of that.
+        self.capacity = rate.max(self.capacity / SLOWER);
+        self.window_bytes = self.window_for(self.capacity);
+        self.reason = format!("{} kB/s before a loss", self.capacity / 1000);
+    }
+
+    /// Within so long what a hole in TCP's sequence held back has come, all at once: that shows no rate.
+    pub(super) fn held_back(&self, now_us: u64, for_us: u64) -> bool {
+        self.read.holes.last_us.is_some_and(|hole_us| now_us - hole_us <= for_us)
+    }
+
+    /// Within so many round trips a hole has let nothing through.
+    pub(super) fn blocked(&self, now_us: u64, trips: u64) -> bool {
+        self.read.holes.blocked_us.is_some_and(|blocked_us| now_us - blocked_us <= trips * self.trip_us())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fill::tests::{HOLE, RATE, RTT_US, holed};
+    use super::*;
+    use crate::rate::carried;
+    use crate::{DiskState, Limits, PathState, Strategy};
+
+    /// In the round trip that follows the first half of one without anything. 173 packets fill the path; of 247 as many are left.
+    #[test]
+    fn a_hole_leaves_most_of_w_where_cwnd_lets_no_burst_through() {
+        for (snd_cwnd_pkts, told, queue_us, others, keeps) in [
+            (240, false, 0, false, true),
+            (250, false, 0, false, false),
+            (240, true, 0, false, false), // it has been cut
+            (170, true, 0, false, true),
+            (0, false, 0, false, false), // no page has told
+            (240, false, RTT_US / 2, false, false),
+            (240, false, 0, true, false),
+        ] {
+            let mut law = holed(RATE, snd_cwnd_pkts);
+            law.path.srtt_us += queue_us as u32;
+            law.rivals.until_us = if others { u64::MAX } else { 0 };
+            (law.lost, law.read.holes.open, law.filled_bytes) = (told, true, law.window_bytes);
+            let (in_flight, request_bytes) = ((law.window_bytes / law.request()) as u32, law.request_bytes);
+            let disks = [DiskState { reading: true, in_flight, request_bytes, max_depth: 512, ..DiskState::default() }];
+            for now_us in [HOLE.now_us, HOLE.now_us + RTT_US] {
+                law.readers.look(now_us, RTT_US, &disks);
+                law.fill(&Input { now_us, received: Some(crate::Received::default()), disks: &disks, ..HOLE });
+            }
+            let filled_bytes = if keeps { law.window_bytes / 8 * 7 } else { law.request() };
+            assert_eq!(
+                law.filled_bytes, filled_bytes,
+                "{snd_cwnd_pkts} packets, {told}, {queue_us} us, others {others}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_came_before_a_hole_is_what_the_path_carries() {
+        assert_eq!(capacity_after_a_hole(RATE, 400), RATE);
+        assert_eq!(capacity_after_a_hole(RATE / 4, 400), RATE / 4);
+        // It was cwnd that let no more through.
+        assert_eq!(capacity_after_a_hole(RATE / 4, 60), RATE);
+    }
+
+    /// Since when F was W counts up to that hole.
+    #[test]
+    fn what_came_before_the_first_of_an_overflows_holes_counts() {
+        for (rate, first_us, capacity) in
+            [(RATE / 2, 48 * RTT_US, RATE / 2), (RATE, 48 * RTT_US, RATE), (RATE / 2, 47 * RTT_US, RATE)]
+        {
+            let mut law = holed(RATE / 4, 400);
+            law.read.holes.first = Some((first_us, rate));
+            let received = Some(crate::Received { bytes: 0, out_of_order_pkts: 1 });
+            law.slow_down(&Input { received, ..HOLE }, law.window_bytes);
+            assert_eq!(law.capacity, capacity, "{rate} B/s, {first_us} us");
+        }
+    }
+
+    #[test]
+    fn what_comes_while_the_request_size_changes_is_not_what_the_path_carries() {
+        let mut law = holed(RATE / 4, 400);
+        let disks = [DiskState { reading: true, changing: true, ..DiskState::default() }];
+        law.slow_down(&Input { disks: &disks, ..HOLE }, law.window_bytes);
+        assert_eq!(law.capacity, RATE);
+    }
+
+    #[test]
+    fn one_pause_tells_once() {
+        let mut law = holed(RATE / 8, 400);
+        law.slow_down(&HOLE, law.window_bytes);
+        assert_eq!(law.capacity, RATE / 4);
+        law.slow_down(&Input { now_us: HOLE.now_us + 100, ..HOLE }, law.window_bytes);
+        assert_eq!(law.capacity, RATE / 4);
+    }
+
+    #[test]
+    fn who_takes_more_each_time_is_no_slower_path() {
+        for (trips, others) in [(5, false), (40, true)] {
+            let mut law = holed(RATE / 2, 400);
+            law.slow_down(&HOLE, law.window_bytes);
+            law.read.reached = RATE;
+            let (now_us, asked) = (HOLE.now_us + trips * RTT_US, law.window_bytes);
+            law.meter.clear();
+            law.meter.push(now_us - 2 * RTT_US, 0);
+            law.meter.push(now_us - RTT_US - 1, carried(RATE / 8, RTT_US));
+            law.meter.push(now_us - RTT_US, carried(RATE / 8, RTT_US) + 1);
+            law.moving_us = now_us;
+            law.slow_down(&Input { now_us, ..HOLE }, asked);
+            assert_eq!(law.rivals.until_us > now_us, others, "{trips} round trips later");
+            let least = if others { RATE } else { RATE / 8 };
+            assert!((least..=least + 1_000).contains(&law.capacity), "{}", law.capacity);
+            // The next one tells of a slower path again.
+            assert_eq!(law.read.holes.slowed_us.is_some(), !others);
+        }
+    }
+
+    fn capacity_after_a_hole(rate: u64, snd_cwnd_pkts: u32) -> u64 {
+        let mut law = holed(rate, snd_cwnd_pkts);
+        law.slow_down(&HOLE, law.window_bytes);
+        assert_eq!(law.window_bytes, law.window_for(law.capacity));
+        law.capacity
+    }
+
+    /// A trickle between two of an overflow's holes is not what came before it; reordering makes holes, and fills them.
+    #[test]
+    fn what_came_before_the_first_hole_counts_until_what_was_asked_for_then_has_come() {
+        let mut law = Notify::new(Limits::default());
+        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
+        (law.capacity, law.request_bytes) = (10_000_000, 16 << 10);
+        let (mut bytes, mut out_of_order_pkts) = (0, 0);
+        let mut look = |law: &mut Notify, ms: u64, more: u64, hole: bool| {
+            (bytes, out_of_order_pkts) = (bytes + more, out_of_order_pkts + u32::from(hole));
+            let received = Some(crate::Received { bytes, out_of_order_pkts });
+            let (request_bytes, max_depth) = (16 << 10, 512);
+            let disk = DiskState { reading: true, in_flight: 6, request_bytes, max_depth, ..DiskState::default() };
+            law.tick(&Input { now_us: 1_000 * ms, path: None, received, share: None, disks: &[disk] });
+            law.read.holes.first
+        };
+        (0..100).for_each(|ms| assert_eq!(look(&mut law, ms, 10_000, false), None));
+        let first = Some((100_000, 10_000_000));
+        assert_eq!(look(&mut law, 100, 1_000, true), first);
+        (101..150).for_each(|ms| assert_eq!(look(&mut law, ms, if ms % 30 == 0 { 1_000 } else { 0 }, false), first));
+        assert_eq!(look(&mut law, 150, 0, true), first, "a trickle");
+        (151..200).for_each(|ms| assert!(look(&mut law, ms, 5_000, ms % 5 == 0).is_some()));
+        assert_eq!(law.read.holes.first.map(|(_, rate)| rate), Some(5_000_000), "the path has become slower");
+    }
+}

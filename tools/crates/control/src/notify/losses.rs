@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the target tells of losses: whose they are, and what follows.
+
+use super::cruise::much_slower;
+use super::{CRUISE_PAGE_US, Notify, RECOVERY_TRIPS, THRESHOLD_TRIPS};
+use crate::Input;
+use crate::rate::carried;
+
+/// To lose, to tell of it by duplicate acknowledgements, and to ask; which is not done all the time.
+pub(super) const BLAME_TRIPS: u64 = 3;
+/// Other flows that fill the queue lose something at least so often, and so does this one.
+pub(super) const LOST_US: u64 = 5_000_000;
+/// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
+const OWN_LOSSES: usize = 3;
+
+/// What one read has lost.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    /// That were told of, and not yet answered; and when the page before the first of these was asked for.
+    pub(super) told: u32,
+    pub(super) since_us: u64,
+    /// When one was told of last, once the start was over.
+    pub(super) last_us: Option<u64>,
+    /// Until then one may be of a step that was taken back.
+    blamed_until_us: u64,
+    /// One has shown that the queue holds no more than the slack.
+    pub(super) shallow: bool,
+    /// The longest queue that has stood and lost nothing, since it is measured from there and at that rate; 0 if none.
+    pub(super) held_us: u64,
+    /// When the latest without a queue were told of; and until when the path is, or was, one that loses by itself.
+    pub(super) own_us: Vec<u64>,
+    pub(super) lossy_until_us: Option<u64>,
+    /// W was made for such a path last.
+    pub(super) lost_much: bool,
+}
+
+impl Notify {
+    /// A loss was told of that may be of W as it is.
+    pub(super) fn congested(&mut self, input: &Input<'_>) -> bool {
+        let now_us = input.now_us;
+        let losses = std::mem::take(&mut self.read.losses.told);
+        if losses == 0 {
+            return false;
+        }
+        self.read.losses.last_us = Some(now_us);
+        self.own_losses(input, losses);
+        let blamed = now_us < self.read.losses.blamed_until_us;
+        if blamed {
+            self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+        }
+        !blamed
+    }
+
+    /// Losses were told of; without a queue, other sessions or flows they may be the path's own. What one overflow lost may be
+    /// told of in several pages; and where pages are rare, one may tell of several losses.
+    pub(super) fn own_losses(&mut self, input: &Input<'_>, losses: u32) {
+        let now_us = input.now_us;
+        let apart_us = BLAME_TRIPS * self.trip_us();
+        let last_us = self.read.losses.own_us.last().copied();
+        let again = last_us.is_some_and(|us| now_us - us <= apart_us);
+        if again || self.overflows() || self.brimful() || !self.alone(input) {
+            return;
+        }
+        let since_us = self.read.losses.since_us.max(self.read.began_us).max(last_us.unwrap_or(0));
+        let span_us = self.path.asked_us.saturating_sub(since_us);
+        let losses = u64::from(losses).min(1 + span_us / apart_us) as usize;
+        let long_us = THRESHOLD_TRIPS * self.trip_us();
+        self.read.losses.own_us.retain(|&us| now_us - us <= long_us);
+        // One page alone does not make it such a path.
+        self.read.losses.own_us.extend(std::iter::repeat_n(now_us, losses.min(OWN_LOSSES - 1)));
+        if self.read.losses.own_us.len() >= OWN_LOSSES - usize::from(self.lossy(now_us)) {
+            self.read.losses.lossy_until_us = Some(now_us + long_us);
+        }
+    }
+
+    /// A loss that makes no long queue shorter; true if W or cwnd was the threshold, or it is others'.
+    pub(super) fn give_way(
+        &mut self,
+        input: &Input<'_>,
+        goal: u64,
+        rate: Option<u64>,
+        before_us: u64,
+        proven_us: u64,
+    ) -> bool {
+        let (now_us, shared) = (input.now_us, input.share.is_some());
+        self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+        if rate.is_some_and(|rate| self.elsewhere(rate)) {
+            return false;
+        }
+        self.steps.patience.lose(now_us, self.rtt_us());
+        if proven_us > self.queue_high_us() {
+            return false;
+        }
+        // The hole itself is a part of what the rate is taken over; half a round trip errs by a packet.
+        let held_back = self.held_back(now_us, self.rate_span_us());
+        let before_hole = self.read.holes.first.filter(|_| held_back).map(|(_, rate)| rate + self.packet_rate());
+        let taken = before_hole.or(rate).is_some_and(|rate| self.taken(now_us, rate));
+        // A queue that is taken for the path's length, and others'.
+        if !shared && self.whole_queue_us() > self.queue_high_us() && taken {
+            self.capacity = self.others(now_us, self.capacity);
+            self.reason = "others fill the queue".into();
+            return true;
+        }
+        if self.window_bytes > goal {
+            self.read.losses.shallow = true;
+            self.quiet.lose(now_us, self.rtt_us());
+            self.reason = format!("loss at {} kB", self.window_bytes / 1000);
+            self.capacity = self.capacity.max(rate.unwrap_or(0));
+            self.window_bytes = self.window_bytes.min(self.window_for(self.capacity));
+            return true;
+        }
+        // All of W overflowed a queue, if none that held was longer: a page that is in time tells of more than before.
+        let queue_us = self.queue_us();
+        let rose = before_us > 0 && self.read.losses.held_us > 0 && queue_us > before_us + self.queue_low_us();
+        let told = now_us - self.quiet.lost_us <= BLAME_TRIPS * self.trip_us();
+        let brimmed = self.filled_path()
+            && !told
+            && before_us + self.request_us() / 2 >= self.read.losses.held_us
+            && (rose || self.read.losses.shallow);
+        let waited_us = if brimmed { queue_us.max(before_us) } else { queue_us.min(before_us) };
+        if waited_us > self.queue_low_us() {
+            let lost_at = self.lost_bytes();
+            let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
+            // W itself was the threshold; but what others take is answered by them.
+            self.window_bytes =
+                if most >= self.window_bytes && !taken { self.backed_off(now_us) } else { self.window_bytes.min(most) };
+            if brimmed {
+                // One such loss may be the path's own.
+                self.read.losses.shallow |= self.quiet.lose(now_us, self.rtt_us());
+            } else {
+                self.quiet.at_least(now_us + THRESHOLD_TRIPS * self.rtt_us());
+            }
+            self.reason = format!("loss at {} kB", lost_at / 1000);
+            return true;
+        }
+        false
+    }
+
+    /// A loss is that of a trial that is taken back, also one that is told of a little later; what there was before it the queue
+    /// held.
+    pub(super) fn blame(&mut self, now_us: u64) {
+        if std::mem::take(&mut self.read.losses.told) > 0 {
+            self.read.losses.last_us = Some(now_us);
+            self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+        }
+        self.read.losses.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
+    }
+
+    /// The path loses by itself: TCP's congestion control decides.
+    pub(super) fn lossy(&self, now_us: u64) -> bool {
+        self.read.losses.lossy_until_us.is_some_and(|us| now_us < us) && now_us >= self.rivals.until_us
+    }
+
+    /// A cwnd more than TCP lets through: until a loss is repaired all that came behind it is held back, and would be asked
+    /// for again too late.
+    pub(super) fn lossy_bytes(&self) -> u64 {
+        self.tcp_bytes(2).max(self.window_for(self.capacity)).min(self.bound())
+    }
+
+    /// There is a queue that may have lost something.
+    pub(super) fn overflows(&self) -> bool {
+        self.whole_queue_us() > self.rtt_us() / 4
+    }
+
+    /// All of the path was in flight, and something waits: the queue may be short.
+    fn brimful(&self) -> bool {
+        self.queue_us() > self.queue_low_us() && self.filled_path()
+    }
+
+    /// All of the path was in flight when something was lost last.
+    fn filled_path(&self) -> bool {
+        self.path_bytes().min(self.lost_bytes()) >= self.brim_bytes()
+    }
+
+    /// Nearly all that the path holds.
+    pub(super) fn brim_bytes(&self) -> u64 {
+        self.bdp_bytes() / 16 * 15
+    }
+
+    /// cwnd when something was lost last.
+    fn lost_bytes(&self) -> u64 {
+        u64::from(self.path.prior_cwnd_pkts) * u64::from(self.path.mss_bytes)
+    }
+
+    /// Less than W, which has lost something, but whole requests for nearly all that the path holds, where trains have told C.
+    pub(super) fn backed_off(&self, now_us: u64) -> u64 {
+        if !self.gentle(now_us) {
+            return self.window_bytes;
+        }
+        let less = self.window_bytes.saturating_sub(self.request().max(self.window_bytes / 32));
+        less.max(self.least_full_bytes()).min(self.window_bytes)
+    }
+
+    /// Whole requests for nearly all that the path holds; one more is on its way to the target.
+    pub(super) fn least_full_bytes(&self) -> u64 {
+        (self.brim_bytes() + self.late_bytes() + self.request()).next_multiple_of(self.request())
+    }
+
+    /// Less arrives, `rate`, than did in this read, and something was lost lately: other flows that fill the queue have it.
+    pub(super) fn taken(&self, now_us: u64, rate: u64) -> bool {
+        let lately = self.read.losses.last_us.is_some_and(|lost_us| now_us - lost_us < LOST_US);
+        lately && much_slower(rate, self.read.reached) && !self.elsewhere(rate)
+    }
+
+    /// Most of W is neither on the path nor waits for it, at that rate: with a late disk, whose answers come in bunches. What
+    /// a bunch makes wait, or loses, says little of W.
+    pub(super) fn elsewhere(&self, rate: u64) -> bool {
+        let of_path = carried(rate, self.trip_us()).saturating_add(self.path.notsent_bytes.into());
+        2 * of_path < self.window_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cruise::tests::{RTT_US, at, cruising};
+    use super::*;
+    use crate::PathState;
+
+    /// W for the model when something was lost; the queues are the longest that has held, that of the page before and the
+    /// latest one's.
+    fn lost(held_us: u64, before_us: u64, queue_us: u32, prior_cwnd_pkts: u32) -> Notify {
+        let mut law = cruising(queue_us);
+        law.request_bytes = 4 << 10;
+        (law.capacity, law.read.reached, law.found.train) = (1_900_000, 1_900_000, 1_900_000);
+        law.window_bytes = law.window_for(law.capacity);
+        (law.path.prior_cwnd_pkts, law.path.notsent_bytes) = (prior_cwnd_pkts, 100_000);
+        (law.read.losses.held_us, law.last_queue_us) = (held_us, before_us);
+        law
+    }
+
+    /// Whether W or cwnd was the threshold, and W in requests.
+    fn given_way(law: &mut Notify, trip: u64, rate: u64) -> (bool, u64) {
+        let goal = law.window_for(law.capacity);
+        law.read.losses.last_us = Some(trip * RTT_US);
+        let threshold = law.give_way(&at(trip), goal, Some(rate), law.last_queue_us, 4_000);
+        (threshold, law.window_bytes / law.request())
+    }
+
+    #[test]
+    fn a_loss_at_the_model_is_a_shorter_queue() {
+        for (rate, before_hole, requests) in [
+            (1_900_000, None, 10),
+            (1_000_000, None, 11),            // others'
+            (1_000_000, Some(1_900_000), 10), // the hole held some of it back
+            (1_000_000, Some(1_000_000), 11),
+        ] {
+            let mut law = lost(4_000, 4_000, 4_000, 100);
+            law.read.holes.last_us = before_hole.map(|_| 99 * RTT_US);
+            law.read.holes.first = before_hole.map(|rate| (99 * RTT_US, rate));
+            assert_eq!(given_way(&mut law, 100, rate), (true, requests), "{rate} B/s, {before_hole:?}");
+        }
+    }
+
+    /// Where it is known to be short, F may have fallen since the queue was that long.
+    #[test]
+    fn a_queue_that_overflows_is_longer_than_before_and_than_any_that_held() {
+        for (held_us, before_us, queue_us, prior_cwnd_pkts, shallow, overflows) in [
+            (300, 300, 4_000, 100, false, true),
+            (300, 300, 0, 100, false, false),
+            (4_000, 4_000, 0, 100, true, true),
+            (4_000, 300, 4_000, 100, false, false),
+            (4_000, 1_000, 0, 100, true, false),
+            (0, 0, 4_000, 100, false, false), // nothing is known
+            (300, 300, 4_000, 20, false, false),
+        ] {
+            let mut law = lost(held_us, before_us, queue_us, prior_cwnd_pkts);
+            law.read.losses.shallow = shallow;
+            let requests = if overflows { 10 } else { 11 };
+            let found = given_way(&mut law, 100, 1_900_000);
+            assert_eq!(found, (overflows, requests), "{held_us} {before_us} {queue_us} us {shallow}");
+        }
+    }
+
+    /// And each time W waits for twice as long.
+    #[test]
+    fn what_overflows_again_is_short() {
+        let mut law = lost(300, 300, 4_000, 100);
+        for (trip, until, shallow) in [(100, 150, false), (102, 150, false), (160, 260, true), (250, 450, true)] {
+            given_way(&mut law, trip, 1_900_000);
+            assert_eq!((law.quiet.until_us / RTT_US, law.read.losses.shallow), (until, shallow), "{trip}");
+        }
+    }
+
+    /// In requests: what nearly all of the path holds, one more, and what makes them whole.
+    #[test]
+    fn losses_leave_what_fills_the_path() {
+        for (kib, train, late_us, rivals_us, least) in [
+            (4, 2_000_000, 0, 0, 11),
+            (32, 2_000_000, 0, 0, 3),
+            (1, 2_000_000, 0, 0, 38),
+            (4, 0, 0, 0, 100),
+            (4, 2_000_000, 0, u64::MAX, 100),
+            (4, 2_000_000, 2_000, 0, 100),
+        ] {
+            let mut law = cruising(6_000);
+            (law.capacity, law.found.train, law.read.late_us) = (2_000_000, train, late_us);
+            (law.request_bytes, law.window_bytes) = (kib << 10, 100 * (u64::from(kib) << 10));
+            law.rivals.until_us = rivals_us;
+            (0..99).for_each(|_| law.window_bytes = law.backed_off(10 * RTT_US));
+            assert_eq!(law.window_bytes / law.request(), least, "{kib} KiB, {train} B/s, {late_us} us, {rivals_us}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_was_full_when_it_lost_does_not_lose_by_itself() {
+        for (prior_cwnd_pkts, own) in [(100, false), (12, true)] {
+            let mut law = cruising(5_000);
+            law.capacity = 2_000_000;
+            (law.window_bytes, law.path.prior_cwnd_pkts) = (law.window_for(law.capacity), prior_cwnd_pkts);
+            [10, 20, 30].into_iter().for_each(|trip| law.own_losses(&at(trip), 1));
+            assert_eq!(law.lossy(31 * RTT_US), own, "{prior_cwnd_pkts} packets");
+        }
+    }
+
+    /// The queue was taken for the path's length, which it is if all that came before still comes.
+    #[test]
+    fn a_loss_behind_a_queue_that_stays_is_others_if_less_arrives() {
+        for (rate, queue_us, proven_us, shared, others) in [
+            (1_000_000, 100_000, 0, false, true),
+            (1_000_000, 100_000, 100_000, false, false), // the path may have become slower
+            (1_000_000, 100_000, 0, true, false),
+            (1_900_000, 100_000, 0, false, false),
+            (1_000_000, 1_000, 0, false, false),
+        ] {
+            let mut law = cruising(queue_us);
+            let now_us = 100 * RTT_US;
+            (law.capacity, law.read.reached, law.floor_us) = (1_000_000, 2_000_000, law.path.srtt_us.into());
+            (law.window_bytes, law.read.losses.last_us) = (60_000, Some(now_us));
+            let input = Input { share: shared.then_some(1_000_000), ..at(100) };
+            law.give_way(&input, 60_000, Some(rate), 0, proven_us);
+            assert_eq!(law.rivals.until_us > now_us, others, "{rate} B/s, {queue_us} us, shared {shared}");
+            assert_eq!(law.capacity, if others { 2_000_000 } else { 1_000_000 });
+        }
+    }
+
+    #[test]
+    fn a_cwnd_that_lost_says_nothing_of_what_is_late() {
+        let mut law = cruising(RTT_US as u32);
+        law.path.prior_cwnd_pkts = 20;
+        (law.read.late_us, law.window_bytes) = (50_000, 200_000);
+        assert!(law.give_way(&at(10), 200_000, None, RTT_US, RTT_US));
+        assert_eq!(law.window_bytes, (20 * 1448).max(law.slack_bytes()) + 40_000);
+    }
+
+    #[test]
+    fn three_losses_in_fifty_round_trips_are_the_paths_own() {
+        let mut law = cruising(500);
+        for trip in [10, 20, 100, 110, 112] {
+            law.own_losses(&at(trip), 1);
+            assert!(!law.lossy(trip * RTT_US), "trip {trip}");
+        }
+        law.own_losses(&at(120), 1);
+        assert!(law.lossy(160 * RTT_US) && !law.lossy(180 * RTT_US));
+        // Two of them keep it so.
+        law.own_losses(&at(150), 1);
+        assert!(law.lossy(190 * RTT_US) && !law.lossy(210 * RTT_US));
+        // W is to last until a loss is repaired.
+        assert!(law.lossy_bytes() > 2 * 12 * 1448);
+    }
+
+    /// Pages so many round trips apart, the first of which tells of what was before the read.
+    #[test]
+    fn a_page_that_is_rare_tells_of_several() {
+        for (trips, pages, lossy) in [(2, 3, false), (30, 1, false), (30, 2, true)] {
+            let mut law = cruising(500);
+            law.read.began_us = 98 * RTT_US;
+            for page in 0..pages {
+                let asked_us = (100 + page * trips) * RTT_US;
+                law.note(PathState { asked_us, recovery: 9 + 3 * page as u32, ..law.path });
+                let losses = std::mem::take(&mut law.read.losses.told);
+                law.own_losses(&Input { now_us: asked_us + RTT_US, ..at(0) }, losses);
+            }
+            assert_eq!(law.read.losses.lossy_until_us.is_some(), lossy, "{pages} pages each {trips} round trips");
+        }
+    }
+
+    #[test]
+    fn losses_that_a_queue_explains_are_not() {
+        let mut law = cruising(6_000);
+        for trip in (10..60).step_by(5) {
+            law.own_losses(&at(trip), 1);
+        }
+        assert!(!law.lossy(60 * RTT_US));
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! R: how large a request is, and when that may change.
+
+use super::{Notify, Phase, SLACK_REQUESTS, THRESHOLD_TRIPS};
+use crate::Input;
+use crate::rate::carried;
+
+/// The path that requests at rest are made for until one was measured, in bytes/s: 1 Gbit/s. On a faster one requests
+/// grow once, at the cost of a drain; on a much slower one they must not be so coarse that the first few overrun it. So
+/// they are as small as the disk's commands still carry that, but for no less than the 256 that Linux gives it.
+const ASSUMED_RATE: u64 = 125_000_000;
+const ASSUMED_COMMANDS_PER_DISK: u64 = 256;
+/// Requests that make up a bandwidth-delay product: enough to meter W finely, few enough for the command window.
+const REQUESTS_PER_BDP: u64 = 60;
+/// Smaller requests than this cost more than fine metering gains, but where fewer than [`LEAST_REQUESTS`] of them fill the
+/// path, as two are a long queue then, and not many more than [`SMALL_PER_S`] arrive in a second.
+pub(super) const SMALL_REQUEST_BYTES: u64 = 16 << 10;
+const LEAST_REQUESTS: u64 = 12;
+const SMALL_PER_S: u64 = 4000;
+/// The least where a path loses so much by itself that cwnd is less than half of it: two short packets in a hundred.
+const LOSSY_REQUEST_BYTES: u64 = 32 << 10;
+/// Least time between two changes of the request size once the start is over; and from when the read began to the first.
+const CHANGE_US: u64 = 1_000_000;
+const FIRST_CHANGE_US: u64 = 250_000;
+
+impl Notify {
+    /// The request size for a rate: a power of two, [`REQUESTS_PER_BDP`] to the bandwidth-delay product.
+    pub(super) fn request_for(&self, rate: u64) -> u32 {
+        let path_bytes = carried(rate, self.late_trip_us());
+        let least = (path_bytes / LEAST_REQUESTS).max(rate / SMALL_PER_S).min(SMALL_REQUEST_BYTES);
+        self.nearest_request(least.max(path_bytes / REQUESTS_PER_BDP))
+    }
+
+    /// The same before a rate is known. The half more that it is made for is what rounding may take.
+    pub(super) fn first_request(&self) -> u32 {
+        let commands = self.max_commands().min(self.readers.least_depth().into()).max(ASSUMED_COMMANDS_PER_DISK);
+        let path_bytes = carried(ASSUMED_RATE, self.rtt_us());
+        self.nearest_request((path_bytes / commands / 2 * 3).max(SMALL_REQUEST_BYTES))
+    }
+
+    /// The nearest power of two: the one above from 3/4 of it on.
+    fn nearest_request(&self, bytes: u64) -> u32 {
+        self.allowed_request(1u64 << (bytes * 4 / 3).max(1).ilog2())
+    }
+
+    pub(super) fn allowed_request(&self, bytes: u64) -> u32 {
+        bytes.clamp(self.limits.min_request_bytes.into(), self.limits.max_request_bytes.into()) as u32
+    }
+
+    /// Changes the request size when W has no room for more commands, when requests turn out to be too coarse for the path, or
+    /// for losses that leave little of it, and back; rarely, since each change drains the queue.
+    pub(super) fn fit_request(&mut self, input: &Input<'_>) {
+        let now_us = input.now_us;
+        let best = self.request_for(self.capacity);
+        let commands = self.max_commands().min(self.readers.wanting_commands().into());
+        let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes());
+        let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
+        let crowded = crowds(self.request());
+        // The slack makes a long queue, and is more than a short one holds.
+        let coarse = best < self.request_bytes && !crowds(best.into()) && self.slack_us() > self.late_trip_us() / 4;
+        // The path was slower, and three quarters of what it carries by now want larger ones.
+        let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
+        // The last packet of each is short, and cwnd counts packets.
+        let small = self.allowed_request(LOSSY_REQUEST_BYTES);
+        let few = self.cwnd_less_than_half_of(self.bdp_bytes());
+        let request = if self.lossy(now_us) && few && self.request_bytes < small {
+            small
+        } else if crowded {
+            let twice = 1u64 << (self.request_bytes.max(1).ilog2() + 1).min(31);
+            self.allowed_request(twice.max(best.into()))
+        } else if self.phase == Phase::Cruise
+            && self.read.losses.lossy_until_us.is_none_or(|us| now_us >= us + THRESHOLD_TRIPS * self.rtt_us())
+            && self.trial.is_none()
+            && (coarse || fine)
+        {
+            best
+        } else {
+            self.request_bytes
+        };
+        let least_us = if self.read.changed { CHANGE_US } else { FIRST_CHANGE_US };
+        let settled_us = if self.phase == Phase::Start { 2 * self.rtt_us() } else { least_us.max(10 * self.rtt_us()) };
+        let new = ![self.request_bytes, self.wanted_request_bytes].contains(&request);
+        if !input.changing() && new && now_us - self.request_changed_us > settled_us {
+            self.wanted_request_bytes = request;
+            (self.request_changed_us, self.read.changed) = (now_us, true);
+            self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, self.capacity / 1000);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SPARE_COMMANDS;
+    use super::*;
+    use crate::{DiskState, Limits, PathState, Strategy};
+
+    #[test]
+    fn the_first_requests_are_as_small_as_their_number_allows() {
+        for (rtt_ms, command_window, max_depth, disks, kib) in [
+            (20, 512, 256, 1, 16),
+            (50, 512, 256, 1, 32),
+            (50, 512, 512, 1, 16),
+            (50, 512, 512, 2, 32),
+            (200, 512, 256, 1, 128),
+            (200, 512, 512, 1, 64),
+            (200, 64, 512, 1, 128),
+        ] {
+            let rtt_us = rtt_ms * 1000;
+            let path = PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, command_window, ..PathState::default() };
+            let disks = &[DiskState { max_depth, ..DiskState::default() }; 2][..disks];
+            let mut law = Notify::new(Limits::default());
+            let output = law.rest(&Input { now_us: 0, path: Some(path), received: None, share: None, disks });
+            assert_eq!(output.request_bytes, kib << 10, "RTT {rtt_ms} ms, {command_window}, {max_depth}");
+            let commands = u64::from(max_depth.min(command_window) - SPARE_COMMANDS);
+            let window_bytes = carried(ASSUMED_RATE, rtt_us.into()) + law.slack_bytes();
+            assert!(command_window < 256 || window_bytes <= commands * law.request());
+        }
+    }
+
+    #[test]
+    fn requests_are_so_small_that_two_make_no_long_queue() {
+        for (rate, rtt_us, from_kib, to_kib) in [
+            (12_500_000, 20_000, 16, 16),
+            (17_900_000, 5_320, 16, 8),
+            (12_500_000, 2_000, 16, 4),
+            (26_000_000, 2_000, 16, 8), // more would be too many in a second
+            (9_000_000, 2_000, 16, 4),
+            (36_600_000, 1_600, 16, 8),
+            (70_000_000, 1_200, 16, 16),
+            (2_100_000, 133_000, 64, 16),
+            (12_500_000, 133_000, 64, 64), // no long queue
+        ] {
+            let mut law = Notify::new(Limits::default());
+            let srtt_us = rtt_us + 2_000;
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us, command_window: 512, ..PathState::default() });
+            (law.phase, law.capacity) = (Phase::Cruise, rate);
+            (law.request_bytes, law.wanted_request_bytes) = (from_kib << 10, from_kib << 10);
+            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
+            assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s, {rtt_us} us");
+        }
+    }
+
+    #[test]
+    fn requests_are_no_smaller_than_commands_allow() {
+        let mut law = Notify::new(Limits::default());
+        law.note(PathState { min_rtt_us: 8_000, srtt_us: 8_000, command_window: 16, ..PathState::default() });
+        (law.phase, law.capacity) = (Phase::Cruise, 12_500_000);
+        let mut sizes = vec![];
+        for round in 1..5 {
+            law.fit_request(&Input { now_us: round << 30, path: None, received: None, share: None, disks: &[] });
+            law.request_bytes = law.wanted_request_bytes;
+            sizes.push(law.request_bytes);
+        }
+        assert_eq!(sizes, [16 << 10; 4]);
+    }
+
+    /// W is cwnd's then, and small requests end in short packets.
+    #[test]
+    fn where_losses_leave_less_than_half_of_the_path_requests_are_larger_until_they_end() {
+        const RTT_US: u64 = 10_000;
+        let mut law = Notify::new(Limits::default());
+        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_500, command_window: 512, mss_bytes: 1448, ..law.path });
+        (law.phase, law.capacity, law.request_bytes, law.wanted_request_bytes) =
+            (Phase::Cruise, 7_500_000, 8 << 10, 8 << 10);
+        law.read.losses.lossy_until_us = Some(400 * RTT_US);
+        for (trip, snd_cwnd_pkts, kib) in [(200, 30, 8), (399, 20, 32), (410, 40, 32), (449, 40, 32), (450, 40, 8)] {
+            law.path.snd_cwnd_pkts = snd_cwnd_pkts;
+            law.request_changed_us = 0;
+            law.fit_request(&Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] });
+            law.request_bytes = law.wanted_request_bytes;
+            assert_eq!(law.request_bytes, kib << 10, "{snd_cwnd_pkts} packets, {trip} round trips");
+        }
+    }
+
+    #[test]
+    fn requests_that_were_made_for_a_slower_path_grow_again() {
+        let mut law = Notify::new(Limits::default());
+        let (min_rtt_us, srtt_us) = (1_200, 1_400);
+        law.note(PathState { min_rtt_us, srtt_us, command_window: 512, ..PathState::default() });
+        law.phase = Phase::Cruise;
+        for (rate, from_kib, to_kib) in
+            [(70_000_000, 4, 16), (11_500_000, 4, 4), (34_000_000, 4, 8), (6_000_000, 16, 4)]
+        {
+            (law.capacity, law.request_bytes, law.wanted_request_bytes) = (rate, from_kib << 10, from_kib << 10);
+            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
+            assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s in requests of {from_kib} KiB");
+            law.request_changed_us = 0;
+        }
+    }
+}
