@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Holes in TCP's sequence, as this end sees them: the first that is known of a loss.
 
+use std::ops::Range;
+
 use super::cruise::much_slower;
 use super::{Notify, Phase, RECOVERY_TRIPS};
 use crate::Input;
@@ -15,10 +17,10 @@ pub(super) struct Holes {
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
     pub(super) open: bool,
     pub(super) last_us: Option<u64>,
-    /// When the first was seen of those that one overflow has made, and what came just before it, in bytes/s. It is over when
-    /// so much has been received.
+    /// When the first was seen of those that one overflow has made, and what came just before it, in bytes/s; and what had
+    /// been received by then, until all is that had been asked for.
     pub(super) first: Option<(u64, u64)>,
-    recovered_bytes: u64,
+    overflow_bytes: Range<u64>,
     /// When a full pipe, for a hole, last let nothing through.
     pub(super) blocked_us: Option<u64>,
     /// When C was last made what came before such a hole.
@@ -32,10 +34,10 @@ impl Notify {
         self.received_bytes = input.received.map(|received| received.bytes);
         let out_of_order_pkts = input.out_of_order_pkts();
         if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
-            if received_bytes >= self.read.holes.recovered_bytes {
+            if !self.read.holes.overflow_bytes.contains(&received_bytes) {
                 let before = self.meter.before_pause(self.rtt_us() / 2);
                 self.read.holes.first = before.map(|rate| (input.now_us, rate));
-                self.read.holes.recovered_bytes = received_bytes.saturating_add(asked_bytes);
+                self.read.holes.overflow_bytes = received_bytes..received_bytes.saturating_add(asked_bytes);
             }
             (self.read.holes.open, self.read.holes.last_us) = (true, Some(input.now_us));
         } else if self.read.holes.open && self.meter.latest_bytes() > 0 {
@@ -210,21 +212,24 @@ mod tests {
         let mut law = Notify::new(Limits::default());
         law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
         (law.capacity, law.request_bytes) = (10_000_000, 16 << 10);
-        let (mut bytes, mut out_of_order_pkts) = (0, 0);
-        let mut look = |law: &mut Notify, ms: u64, more: u64, hole: bool| {
-            (bytes, out_of_order_pkts) = (bytes + more, out_of_order_pkts + u32::from(hole));
-            let received = Some(crate::Received { bytes, out_of_order_pkts });
+        let mut received = crate::Received::default();
+        let mut look = |law: &mut Notify, ms: u64, more: u64, hole: bool, anew: bool| {
+            received = if anew { crate::Received::default() } else { received };
+            (received.bytes, received.out_of_order_pkts) =
+                (received.bytes + more, received.out_of_order_pkts + u32::from(hole));
             let (request_bytes, max_depth) = (16 << 10, 512);
             let disk = DiskState { reading: true, in_flight: 6, request_bytes, max_depth, ..DiskState::default() };
-            law.tick(&Input { now_us: 1_000 * ms, path: None, received, share: None, disks: &[disk] });
+            law.tick(&Input { now_us: 1_000 * ms, path: None, received: Some(received), share: None, disks: &[disk] });
             law.read.holes.first
         };
-        (0..100).for_each(|ms| assert_eq!(look(&mut law, ms, 10_000, false), None));
+        (0..100).for_each(|ms| assert_eq!(look(&mut law, ms, 10_000, false, false), None));
         let first = Some((100_000, 10_000_000));
-        assert_eq!(look(&mut law, 100, 1_000, true), first);
-        (101..150).for_each(|ms| assert_eq!(look(&mut law, ms, if ms % 30 == 0 { 1_000 } else { 0 }, false), first));
-        assert_eq!(look(&mut law, 150, 0, true), first, "a trickle");
-        (151..200).for_each(|ms| assert!(look(&mut law, ms, 5_000, ms % 5 == 0).is_some()));
+        assert_eq!(look(&mut law, 100, 1_000, true, false), first);
+        (101..150)
+            .for_each(|ms| assert_eq!(look(&mut law, ms, if ms % 30 == 0 { 1_000 } else { 0 }, false, false), first));
+        assert_eq!(look(&mut law, 150, 0, true, false), first, "a trickle");
+        (151..200).for_each(|ms| assert!(look(&mut law, ms, 5_000, ms % 5 == 0, false).is_some()));
         assert_eq!(law.read.holes.first.map(|(_, rate)| rate), Some(5_000_000), "the path has become slower");
+        assert_eq!(look(&mut law, 200, 1_000, true, true), None, "another connection's");
     }
 }
