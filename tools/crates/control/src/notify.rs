@@ -321,7 +321,7 @@ impl Notify {
             Phase::Rest => (),
             Phase::Start => {
                 self.found = Found { known: self.capacity, proven: self.capacity, ..Found::default() };
-                self.read.bunches.grown_us = None;
+                (self.read.bunches.grown_us, self.read.choked_us) = (None, None);
             }
             Phase::Cruise => self.window_bytes = self.window_for(self.capacity),
         }
@@ -448,8 +448,8 @@ impl Notify {
     fn nearest_bytes(&self, input: &Input<'_>) -> u64 {
         let lost = self.read.holes.last_us.is_some() || self.read.losses.last_us.is_some();
         let short = self.queue_us() + self.request_us() <= self.rtt_us() / 4;
-        let may = !lost && short && self.gentle(input.now_us) && self.alone(input) && !self.far_pages();
-        if may { self.request() / 2 } else { 0 }
+        let may = !lost && short && self.phase == Phase::Cruise && self.trains_tell() && self.alone(input);
+        if may && !self.far_pages() { self.request() / 2 } else { 0 }
     }
 
     /// From one question for the page to the next.
