@@ -3,6 +3,7 @@
 
 use super::start::LOOK_US;
 use super::{Notify, Phase};
+use crate::Input;
 use crate::rate::carried;
 
 /// The start asks for requests in bunches, at most so many in a round trip, of at least so many requests, where so many fill
@@ -48,6 +49,14 @@ pub(super) struct Bunches {
 }
 
 impl Notify {
+    /// Bunches may show more, and there is room for one.
+    pub(super) fn asks_in_bunches(&self, input: &Input<'_>, asked: u64) -> bool {
+        self.phase == Phase::Start
+            && self.read.bunches.grown_us == Some(input.now_us)
+            && asked <= self.window_bytes / 8 * 7
+            && !input.changing()
+    }
+
     /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
     /// the path carries. On average it is less, so that what that makes of a queue empties. What more begins is made up for: a
     /// depth that was made smaller is no count of commands, as each keeps its place in a bitmap, which may be beyond it.

@@ -33,51 +33,19 @@ impl Notify {
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
         let asked = self.readers.asked_bytes();
         let overflowed = self.blocked(input.now_us, THRESHOLD_TRIPS);
-        let bunches = self.phase == Phase::Start
-            && self.read.bunches.grown_us == Some(input.now_us)
-            && prompt
-            && asked <= self.window_bytes / 8 * 7
-            && !overflowed
-            && !input.changing();
+        let bunches = prompt && !overflowed && self.asks_in_bunches(input, asked);
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
         let left = self.filled_bytes > used && !self.readers.compete();
         if left {
-            self.read.left_us = Some(input.now_us);
-        }
-        if left {
-            self.bucket_bytes = lump;
+            (self.read.left_us, self.bucket_bytes) = (Some(input.now_us), lump);
         }
         if !bunches {
             self.read.bunches.credit = Credit::default();
         }
-        // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
-        let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
-        if careful {
-            self.read.short_us = input.now_us;
-        }
-        let window_bytes = if careful { self.window_bytes / 8 * 7 } else { self.window_bytes };
-        // What waits for cwnd leaves at twice the rate of the acknowledgements.
-        let ahead = if self.fine() { 0 } else { AHEAD_REQUESTS * lump };
         let slow_start_bytes = self.slow_start_bytes();
-        let most = slow_start_bytes.map_or(u64::MAX, |b| b.saturating_add(self.late_bytes() + ahead).max(FIRST_BYTES));
-        let window_bytes = window_bytes.min(most);
+        let window_bytes = self.most_filled_bytes(input, slow_start_bytes);
         self.filled_bytes = if left { used } else { self.filled_bytes }.min(window_bytes);
-        // What a hole in TCP's sequence holds back completes all at once, and must not be asked for again in one burst, unless
-        // cwnd makes none of it.
-        // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
-        let pipe_full = self.capacity > 0 && asked / 3 >= self.bdp_bytes() / 4;
-        if done > 0 || !pipe_full {
-            self.moving_us = input.now_us;
-        }
-        let hole = input.received.is_none() || self.read.holes.open;
-        if hole && input.now_us - self.moving_us > self.rtt_us() / 2 {
-            // Where it makes none, what came before may be all that it let through, and no slower path.
-            if !(self.read.holes.open && self.alone(input) && self.cut_holds_back()) {
-                self.filled_bytes = self.filled_bytes.min(lump);
-                self.bucket_bytes = lump;
-                self.slow_down(input, asked);
-            }
-            self.read.holes.blocked_us = self.read.holes.open.then_some(input.now_us);
+        if self.stalled(input, asked, done) {
             return;
         }
         let leisure_bytes = self.leisure_bytes(input.now_us);
@@ -124,6 +92,20 @@ impl Notify {
             self.bucket_bytes = self.bucket_bytes.min(lump);
         }
         self.read.full = self.phase == Phase::Cruise && self.filled_bytes + lump > window_bytes;
+    }
+
+    /// What of W may be let through in the end.
+    fn most_filled_bytes(&mut self, input: &Input<'_>, slow_start_bytes: Option<u64>) -> u64 {
+        // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
+        let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
+        if careful {
+            self.read.short_us = input.now_us;
+        }
+        let window_bytes = if careful { self.window_bytes / 8 * 7 } else { self.window_bytes };
+        // What waits for cwnd leaves at twice the rate of the acknowledgements.
+        let ahead = if self.fine() { 0 } else { AHEAD_REQUESTS * self.request() };
+        let most = slow_start_bytes.map_or(u64::MAX, |b| b.saturating_add(self.late_bytes() + ahead).max(FIRST_BYTES));
+        window_bytes.min(most)
     }
 
     /// A little more than C and than what arrives: where C errs low, F must still reach W to show that. While C still

@@ -45,10 +45,31 @@ impl Notify {
         }
     }
 
+    /// A full pipe lets nothing through, for a hole: what that holds back completes all at once, and must not be asked for
+    /// again in one burst, unless cwnd makes none of it.
+    pub(super) fn stalled(&mut self, input: &Input<'_>, asked: u64, done: u64) -> bool {
+        let pipe_full = self.capacity > 0 && asked / 3 >= self.bdp_bytes() / 4;
+        if done > 0 || !pipe_full {
+            self.moving_us = input.now_us;
+        }
+        // Where nobody tells of holes, each pause of a full pipe may be one; disks and slots make pauses as well.
+        let hole = input.received.is_none() || self.read.holes.open;
+        if !hole || input.now_us - self.moving_us <= self.rtt_us() / 2 {
+            return false;
+        }
+        // Where cwnd makes none, what came before may be all that it let through, and no slower path.
+        if !(self.read.holes.open && self.alone(input) && self.cut_holds_back()) {
+            (self.filled_bytes, self.bucket_bytes) = (self.filled_bytes.min(self.request()), self.request());
+            self.slow_down(input, asked);
+        }
+        self.read.holes.blocked_us = self.read.holes.open.then_some(input.now_us);
+        true
+    }
+
     /// cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6), is no more than the path holds: TCP paces what it sends, lets
     /// no more through than that, and would soon have nothing to send if no more were asked for. A long queue is to become
     /// shorter first.
-    pub(super) fn cut_holds_back(&self) -> bool {
+    fn cut_holds_back(&self) -> bool {
         let cwnd_bytes = self.path_cwnd_bytes();
         let cut_bytes = if self.lost { cwnd_bytes } else { cwnd_bytes / 10 * 7 };
         self.phase == Phase::Cruise && !self.overflows() && (1..=self.bdp_bytes()).contains(&cut_bytes)
