@@ -48,6 +48,8 @@ def test_the_initiators_window_wins_everywhere():
 def test_the_qdisc_is_each_cards_own_and_no_sysctl_of_the_guest():
     for lines in made("feedback")["sysctl"].values():
         assert not any("default_qdisc" in line for line in lines)
+    assert made("feedback")["nic_qdisc"] == {"initiator": "fq", "target": "fq"}
+    assert "fq" not in made("stock")["nic_qdisc"].values()
 
 
 def test_a_strategy_is_the_daemons_and_only_when_asked_for():
