@@ -92,11 +92,6 @@ pub struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// 0 where nobody tells.
-    fn out_of_order_pkts(&self) -> u32 {
-        self.received.map_or(0, |received| received.out_of_order_pkts)
-    }
-
     /// Of all disks.
     fn read_bytes(&self) -> u64 {
         self.disks.iter().fold(0, |sum, d| sum.saturating_add(d.read_bytes))

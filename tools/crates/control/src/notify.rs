@@ -28,7 +28,7 @@ use self::losses::Losses;
 use self::start::Found;
 use crate::rate::{Ages, Meter, carried, per_second};
 use crate::readers::{Readers, Steady};
-use crate::{Input, Limits, Output, PathState, Strategy};
+use crate::{Input, Limits, Output, PathState, Received, Strategy};
 
 /// Requests asked for beyond the bandwidth-delay product: one is on its way to the target while the last is still being
 /// received.
@@ -148,7 +148,7 @@ pub struct Notify {
     found: Found,
     /// Of all disks that read: what the readers ask for ahead.
     read_ahead_bytes: u64,
-    /// Of the page before.
+    /// The one that the latest page showed.
     last_queue_us: u64,
     /// The latest page told of a loss.
     lost: bool,
@@ -166,9 +166,9 @@ pub struct Notify {
     cuts: Patience,
     /// W does not grow: after a loss, and after one that showed the threshold.
     quiet: Patience,
-    out_of_order_pkts: u32,
-    /// What the connection has received since it was made, where that is known.
+    /// What the connection has received since it was made, where that is known; and as it was known last.
     received_bytes: Option<u64>,
+    received: Received,
     request_changed_us: u64,
     window_changed_us: u64,
     last_tick_us: u64,
@@ -184,7 +184,8 @@ impl Notify {
 
     fn rest_settings(&mut self) {
         self.read = ThisRead::default();
-        (self.rivals.until_us, self.steps.gained) = (0, 0);
+        self.rivals.until_us = 0;
+        (self.steps.gained, self.steps.short_us) = (0, None);
         self.meter.clear();
         self.ages.clear();
         self.request_bytes = if self.capacity > 0 { self.request_for(self.capacity) } else { self.first_request() };
@@ -268,10 +269,10 @@ impl Notify {
         let losses = new.max().unwrap_or(0);
         let lost_before = std::mem::replace(&mut self.lost, losses > 0);
         path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, losses > 0 || lost_before);
-        if losses > 0 && self.read.losses.told == 0 {
+        if losses > 0 && self.read.losses.unanswered == 0 {
             self.read.losses.since_us = self.path.asked_us;
         }
-        self.read.losses.told = self.read.losses.told.saturating_add(losses);
+        self.read.losses.unanswered = self.read.losses.unanswered.saturating_add(losses);
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
     }
@@ -518,7 +519,7 @@ impl Strategy for Notify {
             self.note(path);
         }
         self.readers.look(input.now_us, self.trip_us(), input.disks);
-        self.out_of_order_pkts = input.out_of_order_pkts();
+        self.received = input.received.unwrap_or(self.received);
         self.rest_settings();
         self.output(input, u64::MAX)
     }
@@ -552,6 +553,7 @@ impl Strategy for Notify {
         let asked = self.readers.asked_bytes();
         self.ages.push(input.now_us, asked, read_bytes);
         self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.request());
+        self.received_bytes = input.received.map(|received| received.bytes);
         self.look_for_holes(input, asked);
         let starts = self.phase != Phase::Cruise;
         if starts {
@@ -666,15 +668,9 @@ mod tests {
         law.note(PathState { min_rtt_us: 50_000, srtt_us: 50_000, command_window: 512, ..PathState::default() });
         (law.phase, law.request_bytes) = (Phase::Start, 16 << 10);
         // C doubles.
-        for (now_us, rate, kib) in [
-            (0, 3_000_000, 200),
-            (50_000, 6_000_000, 365),
-            (100_000, 12_000_000, 695),
-            (150_000, 11_500_000, 695),
-            (200_000, 6_000_000, 365),
-        ] {
+        for (rate, kib) in [(3_000_000, 200), (6_000_000, 365), (12_000_000, 695), (11_500_000, 695), (6_000_000, 365)]
+        {
             law.capacity = rate;
-            law.found.lately.push_back((now_us, rate));
             law.fit_read_ahead();
             assert_eq!(law.read_ahead_bytes >> 10, kib, "{rate} B/s");
         }

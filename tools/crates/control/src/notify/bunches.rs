@@ -125,7 +125,7 @@ impl Notify {
     }
 
     /// By how much C has grown in a quarter of a round trip.
-    pub(super) fn growth(&self, now_us: u64) -> u64 {
+    fn growth(&self, now_us: u64) -> u64 {
         let ago_us = self.rtt_us() / 4;
         let before = self.found.lately.iter().rev().find(|&&(t, _)| now_us - t >= ago_us);
         before.map_or(0, |&(_, capacity)| self.capacity.saturating_sub(capacity))

@@ -73,7 +73,7 @@ pub(super) struct Steps {
     /// None before that: one has brought nothing, or there was a loss.
     pub(super) patience: Patience,
     /// Since when less arrives than there could.
-    short_us: Option<u64>,
+    pub(super) short_us: Option<u64>,
     /// That have brought more, one after another.
     pub(super) gained: u32,
 }
@@ -101,7 +101,7 @@ impl Notify {
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
         let answers = input.path.is_some() && self.path.asked_us.saturating_sub(self.window_changed_us) > answer_us;
-        if answers && !(self.choked(input.now_us) && self.read.losses.told == 0) {
+        if answers && !(self.choked(input.now_us) && self.read.losses.unanswered == 0) {
             self.adjust(input);
         }
     }
@@ -132,7 +132,7 @@ impl Notify {
             }
         }
         let goal = self.window_for(self.capacity);
-        if self.read.losses.told == 0 && input.now_us >= self.rivals.until_us {
+        if self.read.losses.unanswered == 0 && input.now_us >= self.rivals.until_us {
             self.read.losses.held_us = self.read.losses.held_us.max(standing_us);
         }
         let congested = self.congested(input);
@@ -329,7 +329,7 @@ impl Notify {
         let rate = rate.unwrap_or(0);
         let mut capacity = before.capacity;
         // What has arrived tells C.
-        let clear = self.read.losses.told == 0 && !shared && !self.held_back(now_us, self.rate_span_us());
+        let clear = self.read.losses.unanswered == 0 && !shared && !self.held_back(now_us, self.rate_span_us());
         // Half of what W changed by, if all were for nothing.
         let changed_by = self.window_bytes.abs_diff(before.window_bytes);
         let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
@@ -363,7 +363,7 @@ impl Notify {
                 self.forget_queues();
             }
             Aim::More | Aim::Gaps => {
-                let lost = self.read.losses.told > 0 && !self.elsewhere(before.rate);
+                let lost = self.read.losses.unanswered > 0 && !self.elsewhere(before.rate);
                 if !settled && !lost {
                     self.trial = Some((aim, before));
                     return true;
@@ -521,7 +521,7 @@ pub(super) mod tests {
             law.window_bytes = goal;
             law.grow(100 * RTT_US, goal, 1_850_000, standing_us, 40_000, shared);
             assert_eq!((law.window_bytes, law.trial.is_some()), (goal + law.request(), standing_us > 0));
-            law.read.losses.told = losses;
+            law.read.losses.unanswered = losses;
             if let Some((aim, before)) = law.trial.take() {
                 law.undone(aim, before, 200 * RTT_US, Some(1_850_000 + brings), shared);
             }
@@ -624,7 +624,7 @@ pub(super) mod tests {
             [(2_030_000, 0, 2_030_000), (1_980_000, 0, 2_000_000), (2_030_000, 1, 2_000_000), (1_500_000, 0, 2_000_000)]
         {
             let mut law = cruising(2_000);
-            (law.capacity, law.window_bytes, law.read.losses.told) = (2_010_000, 80_000, losses);
+            (law.capacity, law.window_bytes, law.read.losses.unanswered) = (2_010_000, 80_000, losses);
             let before =
                 Before { rate: 2_000_000, window_bytes: 70_000, capacity: 2_010_000, late_us: 0, srtt_us: 22_000 };
             assert!(law.undone(Aim::More, before, 200 * RTT_US, Some(rate), false));

@@ -11,7 +11,7 @@ use crate::rate::{carried, per_second};
 const FULL_LOOK_US: u64 = 10_000;
 const RETURN_LOOK_US: u64 = 500;
 const RETURN_US: u64 = 2_000_000;
-/// Requests that it asks for beyond cwnd before there are bunches: one is the page's question, one has come in part, and one
+/// Requests that the start asks for beyond cwnd before there are bunches: one is the page's question, one has come in part, and one
 /// is on its way to the target.
 const AHEAD_REQUESTS: u64 = 3;
 
@@ -42,8 +42,13 @@ impl Notify {
         if !bunches {
             self.read.bunches.credit = Credit::default();
         }
+        // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
+        let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
+        if careful {
+            self.read.short_us = input.now_us;
+        }
         let slow_start_bytes = self.slow_start_bytes();
-        let window_bytes = self.most_filled_bytes(input, slow_start_bytes);
+        let window_bytes = self.most_filled_bytes(careful, slow_start_bytes);
         self.filled_bytes = if left { used } else { self.filled_bytes }.min(window_bytes);
         if self.stalled(input, asked, done) {
             return;
@@ -95,12 +100,7 @@ impl Notify {
     }
 
     /// What of W may be let through in the end.
-    fn most_filled_bytes(&mut self, input: &Input<'_>, slow_start_bytes: Option<u64>) -> u64 {
-        // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
-        let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
-        if careful {
-            self.read.short_us = input.now_us;
-        }
+    fn most_filled_bytes(&self, careful: bool, slow_start_bytes: Option<u64>) -> u64 {
         let window_bytes = if careful { self.window_bytes / 8 * 7 } else { self.window_bytes };
         // What waits for cwnd leaves at twice the rate of the acknowledgements.
         let ahead = if self.fine() { 0 } else { AHEAD_REQUESTS * self.request() };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Holes in TCP's sequence, as this end sees them: the first that is known of a loss.
 
-use std::ops::Range;
-
 use super::cruise::much_slower;
 use super::{Notify, Phase, RECOVERY_TRIPS};
 use crate::Input;
@@ -15,12 +13,12 @@ const SLOWER: u64 = 4;
 #[derive(Debug, Default)]
 pub(super) struct Holes {
     /// Something came while something before it was missing, which has not come yet; and when that was last so.
-    pub(super) open: bool,
+    open: bool,
     pub(super) last_us: Option<u64>,
-    /// When the first was seen of those that one overflow has made, and what came just before it, in bytes/s; and what had
-    /// been received by then, until all is that had been asked for.
+    /// When the first was seen of those that one overflow has made, and what came just before it, in bytes/s. It is over when
+    /// so much has been received.
     pub(super) first: Option<(u64, u64)>,
-    overflow_bytes: Range<u64>,
+    recovered_bytes: u64,
     /// When a full pipe, for a hole, last let nothing through.
     pub(super) blocked_us: Option<u64>,
     /// When C was last made what came before such a hole.
@@ -30,18 +28,22 @@ pub(super) struct Holes {
 impl Notify {
     /// One look at what the connection has received, with so much asked for.
     pub(super) fn look_for_holes(&mut self, input: &Input<'_>, asked_bytes: u64) {
-        let received_bytes = input.received.map_or(0, |received| received.bytes);
-        self.received_bytes = input.received.map(|received| received.bytes);
-        let out_of_order_pkts = input.out_of_order_pkts();
-        if std::mem::replace(&mut self.out_of_order_pkts, out_of_order_pkts) != out_of_order_pkts {
-            if !self.read.holes.overflow_bytes.contains(&received_bytes) {
-                let before = self.meter.before_pause(self.rtt_us() / 2);
-                self.read.holes.first = before.map(|rate| (input.now_us, rate));
-                self.read.holes.overflow_bytes = received_bytes..received_bytes.saturating_add(asked_bytes);
+        let Some(received) = input.received else { return };
+        let before = std::mem::replace(&mut self.received, received);
+        let pause_us = self.rtt_us() / 2;
+        let holes = &mut self.read.holes;
+        if received.bytes < before.bytes || received.out_of_order_pkts < before.out_of_order_pkts {
+            // Another connection, which has lost nothing yet.
+            *holes = Holes::default();
+        } else if received.out_of_order_pkts != before.out_of_order_pkts {
+            if received.bytes >= holes.recovered_bytes {
+                let rate = self.meter.before_pause(pause_us);
+                holes.first = rate.map(|rate| (input.now_us, rate));
+                holes.recovered_bytes = received.bytes.saturating_add(asked_bytes);
             }
-            (self.read.holes.open, self.read.holes.last_us) = (true, Some(input.now_us));
-        } else if self.read.holes.open && self.meter.latest_bytes() > 0 {
-            (self.read.holes.open, self.read.holes.last_us) = (false, Some(input.now_us));
+            (holes.open, holes.last_us) = (true, Some(input.now_us));
+        } else if holes.open && self.meter.latest_bytes() > 0 {
+            (holes.open, holes.last_us) = (false, Some(input.now_us));
         }
     }
 
@@ -77,7 +79,7 @@ impl Notify {
 
     /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into
     /// cwnd, that is what the path carries by now, or what other flows leave of it: which the next such hole tells.
-    pub(super) fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
+    fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
         let trip_us = self.rtt_us();
         let fills = self.path_cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
         // Where nobody tells of holes, this pause is all that is known of one.
@@ -128,7 +130,7 @@ mod tests {
     use super::super::fill::tests::{HOLE, RATE, RTT_US, holed};
     use super::*;
     use crate::rate::carried;
-    use crate::{DiskState, Limits, PathState, Strategy};
+    use crate::{DiskState, Limits, PathState, Received, Strategy};
 
     /// In the round trip that follows the first half of one without anything. 173 packets fill the path; of 247 as many are left.
     #[test]
@@ -150,7 +152,7 @@ mod tests {
             let disks = [DiskState { reading: true, in_flight, request_bytes, max_depth: 512, ..DiskState::default() }];
             for now_us in [HOLE.now_us, HOLE.now_us + RTT_US] {
                 law.readers.look(now_us, RTT_US, &disks);
-                law.fill(&Input { now_us, received: Some(crate::Received::default()), disks: &disks, ..HOLE });
+                law.fill(&Input { now_us, received: Some(Received::default()), disks: &disks, ..HOLE });
             }
             let filled_bytes = if keeps { law.window_bytes / 8 * 7 } else { law.request() };
             assert_eq!(
@@ -176,7 +178,7 @@ mod tests {
         {
             let mut law = holed(RATE / 4, 400);
             law.read.holes.first = Some((first_us, rate));
-            let received = Some(crate::Received { bytes: 0, out_of_order_pkts: 1 });
+            let received = Some(Received { bytes: 0, out_of_order_pkts: 1 });
             law.slow_down(&Input { received, ..HOLE }, law.window_bytes);
             assert_eq!(law.capacity, capacity, "{rate} B/s, {first_us} us");
         }
@@ -233,24 +235,46 @@ mod tests {
         let mut law = Notify::new(Limits::default());
         law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
         (law.capacity, law.request_bytes) = (10_000_000, 16 << 10);
-        let mut received = crate::Received::default();
-        let mut look = |law: &mut Notify, ms: u64, more: u64, hole: bool, anew: bool| {
-            received = if anew { crate::Received::default() } else { received };
-            (received.bytes, received.out_of_order_pkts) =
-                (received.bytes + more, received.out_of_order_pkts + u32::from(hole));
+        let look = |law: &mut Notify, ms: u64, received: Option<Received>| {
             let (request_bytes, max_depth) = (16 << 10, 512);
             let disk = DiskState { reading: true, in_flight: 6, request_bytes, max_depth, ..DiskState::default() };
-            law.tick(&Input { now_us: 1_000 * ms, path: None, received: Some(received), share: None, disks: &[disk] });
+            law.tick(&Input { now_us: 1_000 * ms, path: None, received, share: None, disks: &[disk] });
             law.read.holes.first
         };
-        (0..100).for_each(|ms| assert_eq!(look(&mut law, ms, 10_000, false, false), None));
+        let mut received = Received::default();
+        let mut come = |bytes: u64, hole: bool| {
+            (received.bytes, received.out_of_order_pkts) =
+                (received.bytes + bytes, received.out_of_order_pkts + u32::from(hole));
+            Some(received)
+        };
+        (0..100).for_each(|ms| assert_eq!(look(&mut law, ms, come(10_000, false)), None));
         let first = Some((100_000, 10_000_000));
-        assert_eq!(look(&mut law, 100, 1_000, true, false), first);
+        assert_eq!(look(&mut law, 100, come(1_000, true)), first);
         (101..150)
-            .for_each(|ms| assert_eq!(look(&mut law, ms, if ms % 30 == 0 { 1_000 } else { 0 }, false, false), first));
-        assert_eq!(look(&mut law, 150, 0, true, false), first, "a trickle");
-        (151..200).for_each(|ms| assert!(look(&mut law, ms, 5_000, ms % 5 == 0, false).is_some()));
+            .for_each(|ms| assert_eq!(look(&mut law, ms, come(if ms % 30 == 0 { 1_000 } else { 0 }, false)), first));
+        assert_eq!(look(&mut law, 150, come(0, true)), first, "a trickle");
+        (151..200).for_each(|ms| assert!(look(&mut law, ms, come(5_000, ms % 5 == 0)).is_some()));
         assert_eq!(law.read.holes.first.map(|(_, rate)| rate), Some(5_000_000), "the path has become slower");
-        assert_eq!(look(&mut law, 200, 1_000, true, true), None, "another connection's");
+    }
+
+    #[test]
+    fn holes_are_those_of_one_connection() {
+        let mut law = Notify::new(Limits::default());
+        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
+        (law.capacity, law.request_bytes) = (10_000_000, 16 << 10);
+        for (ms, bytes, out_of_order_pkts, recovered_bytes) in [
+            (1, 100_000, 7, 200_000),
+            (2, 110_000, 8, 200_000),
+            (3, 0, 0, 200_000), // nobody tells
+            (4, 120_000, 8, 200_000),
+            (5, 1_000, 0, 0), // another connection
+            (6, 2_000, 1, 102_000),
+        ] {
+            law.meter.push(1_000 * ms, bytes);
+            let received = (bytes > 0).then_some(Received { bytes, out_of_order_pkts });
+            law.look_for_holes(&Input { now_us: 1_000 * ms, received, ..HOLE }, 100_000);
+            assert_eq!(law.read.holes.recovered_bytes, recovered_bytes, "{ms} ms");
+            assert_eq!(law.read.holes.last_us.is_some(), recovered_bytes > 0, "{ms} ms");
+        }
     }
 }

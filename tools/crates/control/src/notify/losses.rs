@@ -7,7 +7,7 @@ use crate::Input;
 use crate::rate::carried;
 
 /// To lose, to tell of it by duplicate acknowledgements, and to ask; which is not done all the time.
-pub(super) const BLAME_TRIPS: u64 = 3;
+const BLAME_TRIPS: u64 = 3;
 /// Other flows that fill the queue lose something at least so often, and so does this one.
 pub(super) const LOST_US: u64 = 5_000_000;
 /// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
@@ -17,7 +17,7 @@ const OWN_LOSSES: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     /// That were told of, and not yet answered; and when the page before the first of these was asked for.
-    pub(super) told: u32,
+    pub(super) unanswered: u32,
     pub(super) since_us: u64,
     /// When one was told of last, once the start was over.
     pub(super) last_us: Option<u64>,
@@ -38,7 +38,7 @@ impl Notify {
     /// A loss was told of that may be of W as it is.
     pub(super) fn congested(&mut self, input: &Input<'_>) -> bool {
         let now_us = input.now_us;
-        let losses = std::mem::take(&mut self.read.losses.told);
+        let losses = std::mem::take(&mut self.read.losses.unanswered);
         if losses == 0 {
             return false;
         }
@@ -139,7 +139,7 @@ impl Notify {
     /// A loss is that of a trial that is taken back, also one that is told of a little later; what there was before it the queue
     /// held.
     pub(super) fn blame(&mut self, now_us: u64) {
-        if std::mem::take(&mut self.read.losses.told) > 0 {
+        if std::mem::take(&mut self.read.losses.unanswered) > 0 {
             self.read.losses.last_us = Some(now_us);
             self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
         }
@@ -367,7 +367,7 @@ mod tests {
             for page in 0..pages {
                 let asked_us = (100 + page * trips) * RTT_US;
                 law.note(PathState { asked_us, recovery: 9 + 3 * page as u32, ..law.path });
-                let losses = std::mem::take(&mut law.read.losses.told);
+                let losses = std::mem::take(&mut law.read.losses.unanswered);
                 law.own_losses(&Input { now_us: asked_us + RTT_US, ..at(0) }, losses);
             }
             assert_eq!(law.read.losses.lossy_until_us.is_some(), lossy, "{pages} pages each {trips} round trips");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Start**: the path's rate C, from the trains in which packets arrive.
 
-use super::bunches::BUNCH_LOOKS;
 use std::collections::VecDeque;
 
+use super::bunches::BUNCH_LOOKS;
 use super::cruise::{much_slower, slower};
 use super::{MAX_RTT_US, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, START_PAGE_US};
 use crate::Input;
@@ -70,7 +70,7 @@ impl Notify {
             self.found.queued_trips =
                 if self.queue_us() > self.queue_high_us() { self.found.queued_trips + 1 } else { 0 };
         }
-        let losses = std::mem::take(&mut self.read.losses.told);
+        let losses = std::mem::take(&mut self.read.losses.unanswered);
         let congested = losses > 0;
         if congested {
             self.own_losses(input, losses);
@@ -397,7 +397,7 @@ mod tests {
             (law.capacity, law.request_bytes, law.received_bytes) = (12_500_000, request_bytes, Some(0));
             law.enter(Phase::Start, String::new());
             (law.filled_bytes, law.last_tick_us, law.moving_us) = (requests * law.request(), now_us, now_us);
-            (law.read.losses.told, law.read.losses.shallow) = (1, before);
+            (law.read.losses.unanswered, law.read.losses.shallow) = (1, before);
             let (in_flight, max_depth) = (requests as u32, 512);
             let disk =
                 DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
