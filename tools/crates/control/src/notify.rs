@@ -148,7 +148,7 @@ pub struct Notify {
     found: Found,
     /// Of all disks that read: what the readers ask for ahead.
     read_ahead_bytes: u64,
-    /// The one that the latest page showed.
+    /// The queue that the latest page showed.
     last_queue_us: u64,
     /// The latest page told of a loss.
     lost: bool,
@@ -166,9 +166,9 @@ pub struct Notify {
     cuts: Patience,
     /// W does not grow: after a loss, and after one that showed the threshold.
     quiet: Patience,
-    /// What the connection has received since it was made, where that is known; and as it was known last.
-    received_bytes: Option<u64>,
+    /// What the connection has received since it was made, as it was known last; and that it is known.
     received: Received,
+    counts_packets: bool,
     request_changed_us: u64,
     window_changed_us: u64,
     last_tick_us: u64,
@@ -321,7 +321,7 @@ impl Notify {
         match phase {
             Phase::Rest => (),
             Phase::Start => {
-                self.found = Found { known: self.capacity, proven: self.capacity, ..Found::default() };
+                self.found = Found::new(self.capacity);
                 (self.read.bunches.grown_us, self.read.choked_us) = (None, None);
             }
             Phase::Cruise => self.window_bytes = self.window_for(self.capacity),
@@ -553,7 +553,6 @@ impl Strategy for Notify {
         let asked = self.readers.asked_bytes();
         self.ages.push(input.now_us, asked, read_bytes);
         self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.request());
-        self.received_bytes = input.received.map(|received| received.bytes);
         self.look_for_holes(input, asked);
         let starts = self.phase != Phase::Cruise;
         if starts {

@@ -114,7 +114,7 @@ impl Notify {
             && !self.read.bunches.slots
             && self.bdp_bytes() >= self.bunches_from()
             && self.rtt_us() / BUNCHES >= BUNCH_LOOKS * LOOK_US
-            && self.received_bytes.is_some()
+            && self.counts_packets
     }
 
     /// Bunches have shown a faster path lately.

@@ -11,8 +11,8 @@ use crate::rate::{carried, per_second};
 const FULL_LOOK_US: u64 = 10_000;
 const RETURN_LOOK_US: u64 = 500;
 const RETURN_US: u64 = 2_000_000;
-/// Requests that the start asks for beyond cwnd before there are bunches: one is the page's question, one has come in part, and one
-/// is on its way to the target.
+/// Requests that the start asks for beyond cwnd before there are bunches: one is the page's question, one has come in part,
+/// and one is on its way to the target.
 const AHEAD_REQUESTS: u64 = 3;
 
 impl Notify {

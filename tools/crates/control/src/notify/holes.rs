@@ -28,6 +28,7 @@ pub(super) struct Holes {
 impl Notify {
     /// One look at what the connection has received, with so much asked for.
     pub(super) fn look_for_holes(&mut self, input: &Input<'_>, asked_bytes: u64) {
+        self.counts_packets = input.received.is_some();
         let Some(received) = input.received else { return };
         let before = std::mem::replace(&mut self.received, received);
         let pause_us = self.rtt_us() / 2;

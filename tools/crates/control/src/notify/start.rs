@@ -29,16 +29,23 @@ const MOST_AGE_US: u64 = 100_000;
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// C when it began.
-    pub(super) known: u64,
+    known: u64,
     /// What its trains have shown of C, and the fastest of them.
-    pub(super) proven: u64,
+    proven: u64,
     pub(super) train: u64,
     /// (time in us, C) of its latest one and a half round trips.
     pub(super) lately: VecDeque<(u64, u64)>,
     /// Since when W has been what the trains ask for.
-    pub(super) full_us: Option<u64>,
+    full_us: Option<u64>,
     /// Successive pages with too long a queue.
-    pub(super) queued_trips: u32,
+    queued_trips: u32,
+}
+
+impl Found {
+    /// With C as it is known so far.
+    pub(super) fn new(capacity: u64) -> Self {
+        Self { known: capacity, proven: capacity, ..Self::default() }
+    }
 }
 
 impl Notify {
@@ -119,7 +126,7 @@ impl Notify {
 
     /// Less may arrive than trains have shown, if they have, for what TCP has lost in this read, or does not let through yet.
     fn recovers(&self) -> bool {
-        let told = self.received_bytes.is_some() && self.path.asked_us >= self.read.began_us;
+        let told = self.counts_packets && self.path.asked_us >= self.read.began_us;
         !told
             || much_slower(self.found.train, self.capacity)
             || self.read.holes.last_us.is_some()
@@ -131,7 +138,7 @@ impl Notify {
     /// slots, and no round trip is like the other; where what is asked for is late, less may come than the link carries.
     fn correct(&mut self, now_us: u64, rate: Option<u64>) {
         let busy = self.queue_us() > self.request_us() && self.read.late_us < self.rtt_us() / 16;
-        let clear = self.received_bytes.is_some() && !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us());
+        let clear = self.counts_packets && !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us());
         let Some(rate) = rate.filter(|_| busy && clear && !much_slower(self.found.train, self.capacity)) else {
             return;
         };
@@ -204,7 +211,7 @@ impl Notify {
     pub(super) fn blind(&self) -> bool {
         self.phase == Phase::Start
             && self.found.known < self.capacity / 4 * 3
-            && self.received_bytes.is_some()
+            && self.counts_packets
             && (self.coarse()
                 || (self.found.train < self.capacity / 2 || self.read.bunches.slots)
                     && self.looks_finely()
@@ -248,7 +255,7 @@ impl Notify {
 
     /// The start keeps up with slow start: each round trip counts, and so does each packet.
     pub(super) fn far(&self) -> bool {
-        self.rtt_us() >= FAR_US && self.received_bytes.is_some()
+        self.rtt_us() >= FAR_US && self.counts_packets
     }
 
     /// S: cwnd when what is asked for now gets to the target, if TCP is in slow start, which a far start keeps up with: each
@@ -258,7 +265,7 @@ impl Notify {
             return None;
         }
         let ssthresh_bytes = u64::from(self.path.ssthresh_pkts) * u64::from(self.path.mss_bytes);
-        let acked = self.received_bytes?.saturating_sub(self.path.bytes_acked);
+        let acked = self.received.bytes.saturating_sub(self.path.bytes_acked);
         let bytes = self.path_cwnd_bytes().saturating_add(acked);
         (bytes < ssthresh_bytes).then_some(bytes)
     }
@@ -276,8 +283,8 @@ mod tests {
     /// Pages of (how much waits for TCP, the age of what has completed last, in round trips), a round trip apart.
     fn late_trips(pages: &[(u32, u64)]) -> u64 {
         let mut law = Notify::new(Limits::default());
-        (law.phase, law.capacity, law.request_bytes, law.received_bytes) =
-            (Phase::Start, 12_500_000, REQUEST_BYTES, Some(0));
+        (law.phase, law.capacity, law.request_bytes, law.counts_packets) =
+            (Phase::Start, 12_500_000, REQUEST_BYTES, true);
         for (now_us, &(notsent_bytes, age)) in (10 * TRIP_US..).step_by(TRIP_US as usize).zip(pages) {
             let (min_rtt_us, srtt_us) = (TRIP_US as u32, TRIP_US as u32);
             let (snd_cwnd_pkts, mss_bytes) = (100, 1448);
@@ -319,7 +326,7 @@ mod tests {
             let (min_rtt_us, srtt_us) = (TRIP_US as u32, TRIP_US as u32 + queue_us);
             law.note(PathState { min_rtt_us, srtt_us, ..PathState::default() });
             (law.capacity, law.found.train, law.request_bytes) = (10_500_000, train, REQUEST_BYTES);
-            (law.read.late_us, law.read.holes.last_us, law.received_bytes) = (late_us, hole_us, Some(0));
+            (law.read.late_us, law.read.holes.last_us, law.counts_packets) = (late_us, hole_us, true);
             law.correct(10 * TRIP_US, Some(rate));
             law.capacity
         };
@@ -364,7 +371,7 @@ mod tests {
             law.enter(Phase::Start, String::new());
             law.found.train = train;
             law.filled_bytes = law.window_for(law.capacity);
-            (law.read.holes.last_us, law.received_bytes) = (hole_us, Some(0));
+            (law.read.holes.last_us, law.counts_packets) = (hole_us, true);
             let (in_flight, max_depth) = ((law.filled_bytes / law.request()) as u32, 512);
             let disk =
                 DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
@@ -394,7 +401,7 @@ mod tests {
             let mut law = Notify::new(Limits::default());
             let (min_rtt_us, srtt_us, command_window) = (rtt_us, rtt_us + queue_us, 512);
             law.note(PathState { min_rtt_us, srtt_us, command_window, mss_bytes: 1448, ..PathState::default() });
-            (law.capacity, law.request_bytes, law.received_bytes) = (12_500_000, request_bytes, Some(0));
+            (law.capacity, law.request_bytes, law.counts_packets) = (12_500_000, request_bytes, true);
             law.enter(Phase::Start, String::new());
             (law.filled_bytes, law.last_tick_us, law.moving_us) = (requests * law.request(), now_us, now_us);
             (law.read.losses.unanswered, law.read.losses.shallow) = (1, before);
