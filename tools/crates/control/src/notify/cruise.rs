@@ -97,6 +97,8 @@ pub(super) fn much_slower(rate: u64, capacity: u64) -> bool {
 
 impl Notify {
     pub(super) fn cruise(&mut self, input: &Input<'_>) {
+        // While a change of the request size drains the queue there are no pages.
+        self.read.reached = self.read.reached.max(self.rate().unwrap_or(0).min(self.capacity));
         // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
@@ -124,7 +126,6 @@ impl Notify {
         let before_us = std::mem::replace(&mut self.last_queue_us, queue_us);
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let rate = self.rate();
-        self.read.reached = self.read.reached.max(rate.unwrap_or(0).min(self.capacity));
 
         if let Some((aim, before)) = self.trial.take() {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
@@ -437,6 +438,16 @@ pub(super) mod tests {
 
     pub(in super::super) fn at(trip: u64) -> Input<'static> {
         Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] }
+    }
+
+    #[test]
+    fn what_has_arrived_counts_though_no_page_tells_of_it() {
+        let mut law = cruising(0);
+        for trip in 0..10 {
+            law.meter.push(trip * RTT_US, trip * 14_000);
+        }
+        law.cruise(&at(10));
+        assert_eq!(law.read.reached, 700_000);
     }
 
     #[test]

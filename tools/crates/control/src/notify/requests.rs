@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! R: how large a request is, and when that may change.
 
+use super::cruise::much_slower;
+use super::losses::LOST_US;
 use super::{Notify, Phase, SLACK_REQUESTS, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::carried;
@@ -58,6 +60,9 @@ impl Notify {
         let crowded = crowds(self.request());
         // The slack makes a long queue, and is more than a short one holds.
         let coarse = best < self.request_bytes && !crowds(best.into()) && self.slack_us() > self.late_trip_us() / 4;
+        // Others that took some of it lately may go again; while a change waits for all that was asked for there are no pages.
+        let lately = self.read.losses.last_us.is_some_and(|lost_us| now_us - lost_us < LOST_US);
+        let passing = lately && much_slower(self.capacity, self.read.reached);
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         // The last packet of each is short, and cwnd counts packets.
@@ -71,7 +76,7 @@ impl Notify {
         } else if self.phase == Phase::Cruise
             && self.read.losses.lossy_until_us.is_none_or(|us| now_us >= us + THRESHOLD_TRIPS * self.rtt_us())
             && self.trial.is_none()
-            && (coarse || fine)
+            && (coarse && !passing || fine)
         {
             best
         } else {
@@ -185,6 +190,26 @@ mod tests {
             law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
             assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s in requests of {from_kib} KiB");
             law.request_changed_us = 0;
+        }
+    }
+
+    /// A change waits for all that readers have asked for, and no page is had until then.
+    #[test]
+    fn what_others_took_lately_makes_no_smaller_requests() {
+        const NOW_US: u64 = 1 << 40;
+        for (reached, lost_ago_us, kib) in [
+            (2_290_000, Some(1_000_000), 8),
+            (2_290_000, Some(LOST_US), 4),
+            (2_290_000, None, 4),
+            (1_700_000, Some(1_000_000), 4), // the same path
+        ] {
+            let mut law = Notify::new(Limits::default());
+            law.note(PathState { min_rtt_us: 32_800, srtt_us: 40_600, command_window: 512, ..PathState::default() });
+            (law.phase, law.capacity, law.read.reached) = (Phase::Cruise, 1_640_000, reached);
+            (law.request_bytes, law.wanted_request_bytes) = (8 << 10, 8 << 10);
+            law.read.losses.last_us = lost_ago_us.map(|ago_us| NOW_US - ago_us);
+            law.fit_request(&Input { now_us: NOW_US, path: None, received: None, share: None, disks: &[] });
+            assert_eq!(law.wanted_request_bytes, kib << 10, "{reached} B/s, {lost_ago_us:?}");
         }
     }
 }
