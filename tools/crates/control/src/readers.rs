@@ -13,6 +13,9 @@ const SMALL_DEPTH: u64 = 33;
 /// Disks that leave some of their shares may together ask for so much more than twice what they do, until they are looked at
 /// again: what the kernel's own read-ahead asks for.
 const MORE_BYTES: u64 = 128 << 10;
+/// What a disk had in flight is kept for it, less and less, over about so many round trips: a reader that is between two
+/// portions of its read-ahead comes back, and what others were lent until then would be in flight as well.
+const CLAIM_TRIPS: u64 = 2;
 /// For so long, and so many looks, a disk has one command more than another, of those that cannot be shared evenly.
 const TURN_US: u64 = 100_000;
 const TURN_LOOKS: u64 = 8;
@@ -25,7 +28,7 @@ struct Reader {
     mean_bytes: u64,
     command_bytes: u64,
     asked_bytes: u64,
-    /// The most in flight lately, less and less within a round trip; and its share of the window.
+    /// The most in flight lately, less and less within [`CLAIM_TRIPS`]; and its share of the window.
     claim_bytes: u64,
     share_bytes: u64,
     max_depth: u32,
@@ -92,7 +95,7 @@ impl Readers {
             reader.measure(disk);
             reader.command_bytes = reader.command_bytes(disk.request_bytes.into());
             reader.asked_bytes = u64::from(disk.in_flight) * reader.command_bytes;
-            let less_bytes = carried(reader.claim_bytes, elapsed_us * 1_000_000 / trip_us.max(1));
+            let less_bytes = carried(reader.claim_bytes, elapsed_us * 1_000_000 / (CLAIM_TRIPS * trip_us).max(1));
             reader.claim_bytes = reader.asked_bytes.max(reader.claim_bytes - less_bytes);
             (reader.shares, reader.max_depth) = (disk.reading || none_reads, disk.max_depth);
             if u64::from(disk.in_flight) >= reader.depth - reader.depth / 8 {
@@ -308,11 +311,13 @@ mod tests {
         assert_eq!(depths(&mut readers), [8, 8, 8]);
         look(&mut readers, 1, &[8, 8, 2]);
         assert!(readers.compete());
+        assert_eq!(depths(&mut readers)[..2], [10, 10], "it may be between two portions of its read-ahead");
+        look(&mut readers, 2, &[10, 10, 2]);
         let depths = depths(&mut readers);
         assert_eq!(depths[..2], [11, 11]);
         // And may ask for more again.
         assert!((3..=11).contains(&depths[2]), "{depths:?}");
-        assert_eq!((readers.hungry(TRIP_US), readers.hungry(0)), (3, 2));
+        assert_eq!((readers.hungry(2 * TRIP_US), readers.hungry(0)), (3, 2));
         assert_eq!((readers.commands(), readers.wanting_commands()), (384, 256));
     }
 
