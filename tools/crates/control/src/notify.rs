@@ -99,8 +99,9 @@ struct ThisRead {
     late_known: bool,
     /// Since when pages tell of nothing that waits for TCP.
     clear_us: Option<u64>,
-    /// The most of C that has arrived.
+    /// The most of C that has arrived; and since when C is much less.
     reached: u64,
+    slower_us: Option<u64>,
     bunches: Bunches,
     holes: Holes,
     losses: Losses,

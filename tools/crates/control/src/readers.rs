@@ -28,7 +28,7 @@ struct Reader {
     mean_bytes: u64,
     command_bytes: u64,
     asked_bytes: u64,
-    /// The most in flight lately, less and less within [`CLAIM_TRIPS`]; and its share of the window.
+    /// The most in flight lately, less and less; and its share of the window.
     claim_bytes: u64,
     share_bytes: u64,
     max_depth: u32,
@@ -88,14 +88,15 @@ impl Readers {
         if now_us.saturating_sub(self.turned_us) >= TURN_US.max(elapsed_us.saturating_mul(TURN_LOOKS)) {
             (self.turn, self.turned_us) = (self.turn + 1, now_us);
         }
-        let elapsed_us = elapsed_us.min(trip_us);
+        let claim_us = CLAIM_TRIPS.saturating_mul(trip_us).max(1);
+        let elapsed_us = elapsed_us.min(claim_us);
         let none_reads = !disks.iter().any(|d| d.reading);
         self.none_reads = none_reads;
         for (reader, disk) in self.disks.iter_mut().zip(disks) {
             reader.measure(disk);
             reader.command_bytes = reader.command_bytes(disk.request_bytes.into());
             reader.asked_bytes = u64::from(disk.in_flight) * reader.command_bytes;
-            let less_bytes = carried(reader.claim_bytes, elapsed_us * 1_000_000 / (CLAIM_TRIPS * trip_us).max(1));
+            let less_bytes = carried(reader.claim_bytes, elapsed_us.saturating_mul(1_000_000) / claim_us);
             reader.claim_bytes = reader.asked_bytes.max(reader.claim_bytes - less_bytes);
             (reader.shares, reader.max_depth) = (disk.reading || none_reads, disk.max_depth);
             if u64::from(disk.in_flight) >= reader.depth - reader.depth / 8 {
@@ -318,6 +319,9 @@ mod tests {
         // And may ask for more again.
         assert!((3..=11).contains(&depths[2]), "{depths:?}");
         assert_eq!((readers.hungry(2 * TRIP_US), readers.hungry(0)), (3, 2));
+        look(&mut readers, 4, &[11, 11, 0]);
+        let depths = self::depths(&mut readers);
+        assert_eq!(depths[..2], [12, 12], "nothing is kept for it after two round trips without a look");
         assert_eq!((readers.commands(), readers.wanting_commands()), (384, 256));
     }
 

@@ -97,8 +97,10 @@ pub(super) fn much_slower(rate: u64, capacity: u64) -> bool {
 
 impl Notify {
     pub(super) fn cruise(&mut self, input: &Input<'_>) {
-        // While a change of the request size drains the queue there are no pages.
-        self.read.reached = self.read.reached.max(self.rate().unwrap_or(0).min(self.capacity));
+        // At each look: while a change of the request size drains the queue there are no pages.
+        if !self.held_back(input.now_us, self.rate_span_us()) {
+            self.read.reached = self.read.reached.max(self.rate().unwrap_or(0).min(self.capacity));
+        }
         // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());

@@ -2,7 +2,6 @@
 //! R: how large a request is, and when that may change.
 
 use super::cruise::much_slower;
-use super::losses::LOST_US;
 use super::{Notify, Phase, SLACK_REQUESTS, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::carried;
@@ -24,6 +23,8 @@ const LOSSY_REQUEST_BYTES: u64 = 32 << 10;
 /// Least time between two changes of the request size once the start is over; and from when the read began to the first.
 const CHANGE_US: u64 = 1_000_000;
 const FIRST_CHANGE_US: u64 = 250_000;
+/// For so long a path that has become much slower may as well be as fast again.
+const PASSING_US: u64 = 5_000_000;
 
 impl Notify {
     /// The request size for a rate: a power of two, [`REQUESTS_PER_BDP`] to the bandwidth-delay product.
@@ -60,9 +61,10 @@ impl Notify {
         let crowded = crowds(self.request());
         // The slack makes a long queue, and is more than a short one holds.
         let coarse = best < self.request_bytes && !crowds(best.into()) && self.slack_us() > self.late_trip_us() / 4;
-        // Others that took some of it lately may go again; while a change waits for all that was asked for there are no pages.
-        let lately = self.read.losses.last_us.is_some_and(|lost_us| now_us - lost_us < LOST_US);
-        let passing = lately && much_slower(self.capacity, self.read.reached);
+        // What others have taken they may leave again, which is not seen while a change drains the queue: there is no page.
+        let slower = much_slower(self.capacity, self.read.reached);
+        self.read.slower_us = slower.then(|| self.read.slower_us.unwrap_or(now_us));
+        let passing = self.read.slower_us.is_some_and(|us| now_us - us < PASSING_US);
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         // The last packet of each is short, and cwnd counts packets.
@@ -193,23 +195,24 @@ mod tests {
         }
     }
 
-    /// A change waits for all that readers have asked for, and no page is had until then.
     #[test]
-    fn what_others_took_lately_makes_no_smaller_requests() {
-        const NOW_US: u64 = 1 << 40;
-        for (reached, lost_ago_us, kib) in [
-            (2_290_000, Some(1_000_000), 8),
-            (2_290_000, Some(LOST_US), 4),
-            (2_290_000, None, 4),
-            (1_700_000, Some(1_000_000), 4), // the same path
+    fn what_others_may_leave_again_makes_no_smaller_requests() {
+        let mut law = Notify::new(Limits::default());
+        law.note(PathState { min_rtt_us: 32_800, srtt_us: 40_600, command_window: 512, ..PathState::default() });
+        (law.phase, law.capacity) = (Phase::Cruise, 1_640_000);
+        // In this order: what has arrived in this read, and whether R of 8 KiB stays.
+        for (now_us, reached, stays) in [
+            (10_000_000, 1_700_000, false), // the same path
+            (20_000_000, 2_290_000, true),
+            (24_999_999, 2_290_000, true),
+            (25_000_000, 2_290_000, false),
+            (26_000_000, 1_700_000, false),
+            (27_000_000, 2_290_000, true),
         ] {
-            let mut law = Notify::new(Limits::default());
-            law.note(PathState { min_rtt_us: 32_800, srtt_us: 40_600, command_window: 512, ..PathState::default() });
-            (law.phase, law.capacity, law.read.reached) = (Phase::Cruise, 1_640_000, reached);
-            (law.request_bytes, law.wanted_request_bytes) = (8 << 10, 8 << 10);
-            law.read.losses.last_us = lost_ago_us.map(|ago_us| NOW_US - ago_us);
-            law.fit_request(&Input { now_us: NOW_US, path: None, received: None, share: None, disks: &[] });
-            assert_eq!(law.wanted_request_bytes, kib << 10, "{reached} B/s, {lost_ago_us:?}");
+            law.read.reached = reached;
+            (law.request_bytes, law.wanted_request_bytes, law.request_changed_us) = (8 << 10, 8 << 10, 0);
+            law.fit_request(&Input { now_us, path: None, received: None, share: None, disks: &[] });
+            assert_eq!(law.wanted_request_bytes, if stays { 8 << 10 } else { 4 << 10 }, "{now_us} us, {reached} B/s");
         }
     }
 }
