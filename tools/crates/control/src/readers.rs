@@ -89,14 +89,14 @@ impl Readers {
             (self.turn, self.turned_us) = (self.turn + 1, now_us);
         }
         let claim_us = CLAIM_TRIPS.saturating_mul(trip_us).max(1);
-        let elapsed_us = elapsed_us.min(claim_us);
+        let gone_ppm = elapsed_us.min(claim_us).saturating_mul(1_000_000) / claim_us;
         let none_reads = !disks.iter().any(|d| d.reading);
         self.none_reads = none_reads;
         for (reader, disk) in self.disks.iter_mut().zip(disks) {
             reader.measure(disk);
             reader.command_bytes = reader.command_bytes(disk.request_bytes.into());
             reader.asked_bytes = u64::from(disk.in_flight) * reader.command_bytes;
-            let less_bytes = carried(reader.claim_bytes, elapsed_us.saturating_mul(1_000_000) / claim_us);
+            let less_bytes = carried(reader.claim_bytes, gone_ppm);
             reader.claim_bytes = reader.asked_bytes.max(reader.claim_bytes - less_bytes);
             (reader.shares, reader.max_depth) = (disk.reading || none_reads, disk.max_depth);
             if u64::from(disk.in_flight) >= reader.depth - reader.depth / 8 {

@@ -50,6 +50,16 @@ impl Notify {
         bytes.clamp(self.limits.min_request_bytes.into(), self.limits.max_request_bytes.into()) as u32
     }
 
+    /// The path has become much slower, but not for long: what others have taken they may leave again, which is not seen while
+    /// a change drains the queue, as there is no page.
+    fn passing(&mut self, now_us: u64) -> bool {
+        if !much_slower(self.capacity, self.read.reached) {
+            self.read.slower_us = None;
+            return false;
+        }
+        now_us - *self.read.slower_us.get_or_insert(now_us) < PASSING_US
+    }
+
     /// Changes the request size when W has no room for more commands, when requests turn out to be too coarse for the path, or
     /// for losses that leave little of it, and back; rarely, since each change drains the queue.
     pub(super) fn fit_request(&mut self, input: &Input<'_>) {
@@ -61,10 +71,7 @@ impl Notify {
         let crowded = crowds(self.request());
         // The slack makes a long queue, and is more than a short one holds.
         let coarse = best < self.request_bytes && !crowds(best.into()) && self.slack_us() > self.late_trip_us() / 4;
-        // What others have taken they may leave again, which is not seen while a change drains the queue: there is no page.
-        let slower = much_slower(self.capacity, self.read.reached);
-        self.read.slower_us = slower.then(|| self.read.slower_us.unwrap_or(now_us));
-        let passing = self.read.slower_us.is_some_and(|us| now_us - us < PASSING_US);
+        let passing = self.passing(now_us);
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         // The last packet of each is short, and cwnd counts packets.
