@@ -2,10 +2,10 @@
 """The variants of a run: what each sets on top of Debian's defaults.
 
 stock     nothing: open-iscsi's, LIO's and the kernel's defaults
-static    the product's sysctl.d, iscsid and udev lines and portal group attributes, and the numbers under [static]; no daemon
+static    the product's sysctl.d, tmpfiles.d, iscsid and udev lines and portal group attributes, and the numbers under [static]; no daemon
 bbr       static, with BBR on the target
 rwnd      static, with the advertised window clamped to initiator.window_kb (default: one BDP)
-feedback  the product's sysctl.d, iscsid and udev lines and portal group attributes, and iscsi-cwndd
+feedback  the product's sysctl.d, tmpfiles.d, iscsid and udev lines and portal group attributes, and iscsi-cwndd
 """
 
 import re
@@ -44,6 +44,7 @@ def plan(
     """What the guest is to do, as guest/main.py reads it; monitor: by default where the kernel has one to read."""
     values = scenario.resolved()
     sysctl: dict[str, list[str]] = {"initiator": [], "target": []}
+    tmpfiles: list[str] = []
     iscsid: list[str] = []
     queue: dict[str, str] = {}
     static = dict.fromkeys(values["static"])
@@ -51,6 +52,7 @@ def plan(
     if variant != "stock":
         portal_group = COMMAND_WINDOW | (SHORT_BURSTS if patched else {})
         values["target"]["tpg_attributes"] = portal_group | values["target"]["tpg_attributes"]
+        tmpfiles = config_lines("tmpfiles.d/lio-cwnd.conf")
         iscsid = config_lines("iscsid/lio-cwnd.conf")
         rules = "".join(config_lines("udev/60-lio-cwnd.rules"))
         queue = dict(re.findall(r'ATTR{queue/(\w+)}="(\d+)"', rules))
@@ -88,6 +90,7 @@ def plan(
         "tcp_mem_pages": TCP_MEM_PAGES,
         "nic_qdisc": qdisc,
         "sysctl": sysctl,
+        "tmpfiles": tmpfiles,
         "iscsid": iscsid,
         "queue": queue,
         "static": static,

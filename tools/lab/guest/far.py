@@ -19,6 +19,7 @@ import net
 import target
 
 MONITOR = "/tools/lio-cwndmon"
+HYSTART = Path("/sys/module/tcp_cubic/parameters/hystart_detect")
 SAMPLES = Path("/run/samples.jsonl")
 # Set by the engine on the kernel's command line where there are two machines.
 MACHINE = os.environ.get("MACHINE")
@@ -36,11 +37,19 @@ def apply_sysctl(netns: str, lines: list[str]) -> None:
         net.run(*net.within(netns if here else "initiator", "sysctl", "-q", "-w", f"{key}={value}"))
 
 
+def apply_tmpfiles(lines: list[str]) -> None:
+    """A machine's tmpfiles.d lines, each of the type w: a file that there is, and what to write into it."""
+    for line in lines:
+        _, path, _, _, _, _, value = line.split()
+        Path(path).write_text(value)
+
+
 def sysctls(machine: str) -> dict[str, str]:
     """The TCP settings that matter, as this machine has them."""
     names = [f"net.ipv4.tcp_{name}" for name in ("rmem", "wmem", "congestion_control", "ecn", "notsent_lowat")]
     lines = net.run(*net.within(machine, "sysctl", *names)).splitlines()
-    return {key: " ".join(value.split()) for key, value in (line.split(" = ") for line in lines)}
+    found = {key: " ".join(value.split()) for key, value in (line.split(" = ") for line in lines)}
+    return found | {"hystart_detect": HYSTART.read_text().strip()}
 
 
 class Far:
@@ -67,6 +76,7 @@ class Far:
             two_machines=MACHINE is not None,
         )
         apply_sysctl("target", lines)
+        apply_tmpfiles(plan["tmpfiles"])
         self.iqns = target.start(scenario["target"], scenario["workload"])
         return self.iqns
 

@@ -35,6 +35,7 @@ def bring_up(plan: dict, there: Any) -> list[str]:
     net.build_initiator(scenario["net"], plan["nic_qdisc"]["initiator"], unlimited=plan["unlimited"])
     ecn = ["net.ipv4.tcp_ecn=1"] if scenario["net"]["ecn"] else []
     far.apply_sysctl("initiator", plan["sysctl"]["initiator"] + ecn)
+    far.apply_tmpfiles(plan["tmpfiles"])
     return iqns
 
 

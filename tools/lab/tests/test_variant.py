@@ -12,7 +12,7 @@ def made(variant, *settings):
 def test_stock_has_nothing_of_the_product():
     stock = made("stock", "static.queue_depth=7")
     assert stock["sysctl"] == {"initiator": [], "target": []}
-    assert stock["iscsid"] == []
+    assert stock["tmpfiles"] == stock["iscsid"] == []
     assert stock["queue"] == {}
     assert set(stock["static"].values()) == {None}
     assert set(stock["nic_qdisc"].values()) == {DEBIAN_QDISC}
@@ -24,6 +24,7 @@ def test_feedback_is_the_product_and_no_number_by_hand():
     assert feedback["daemon"]
     assert set(feedback["static"].values()) == {None}
     assert feedback["sysctl"] == made("static")["sysctl"] != made("stock")["sysctl"]
+    assert feedback["tmpfiles"] == made("static")["tmpfiles"] != []
     assert feedback["queue"] == made("static")["queue"] == {"nr_requests": "512"}
 
 
