@@ -46,8 +46,9 @@ def apply_tmpfiles(lines: list[str]) -> None:
 
 def sysctls(machine: str) -> dict[str, str]:
     """The TCP settings that matter, as this machine has them."""
-    names = [f"net.ipv4.tcp_{name}" for name in ("rmem", "wmem", "congestion_control", "ecn", "notsent_lowat")]
-    lines = net.run(*net.within(machine, "sysctl", *names)).splitlines()
+    names = ("rmem", "wmem", "congestion_control", "ecn", "notsent_lowat", "tso_rtt_log")
+    keys = [f"net.ipv4.tcp_{name}" for name in names]
+    lines = net.run(*net.within(machine, "sysctl", *keys)).splitlines()
     found = {key: " ".join(value.split()) for key, value in (line.split(" = ") for line in lines)}
     return found | {"hystart_detect": HYSTART.read_text().strip()}
 
