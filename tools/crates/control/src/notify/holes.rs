@@ -19,6 +19,8 @@ pub(super) struct Holes {
     /// so much has been received.
     pub(super) first: Option<(u64, u64)>,
     recovered_bytes: u64,
+    /// Overflows since a change of the request size began.
+    untold: u32,
     /// When a full pipe, for a hole, last let nothing through.
     pub(super) blocked_us: Option<u64>,
     /// When C was last made what came before such a hole.
@@ -32,6 +34,7 @@ impl Notify {
         let Some(received) = input.received else { return };
         let before = std::mem::replace(&mut self.received, received);
         let pause_us = self.rtt_us() / 2;
+        let mut overflows = false;
         let holes = &mut self.read.holes;
         if received.bytes < before.bytes || received.out_of_order_pkts < before.out_of_order_pkts {
             // Another connection, which has lost nothing yet.
@@ -41,10 +44,16 @@ impl Notify {
                 let rate = self.meter.before_pause(pause_us);
                 holes.first = rate.map(|rate| (input.now_us, rate));
                 holes.recovered_bytes = received.bytes.saturating_add(asked_bytes);
+                overflows = true;
             }
             (holes.open, holes.last_us) = (true, Some(input.now_us));
         } else if holes.open && self.meter.latest_bytes() > 0 {
             (holes.open, holes.last_us) = (false, Some(input.now_us));
+        }
+        holes.untold = if input.changing() { holes.untold + u32::from(overflows) } else { 0 };
+        if overflows && holes.untold > 1 && self.phase == Phase::Cruise {
+            // No page tells that W overflows the path while a change of the request size drains the queue.
+            self.window_bytes = self.less_but(self.brim_bytes().next_multiple_of(self.request()) + self.late_bytes());
         }
     }
 
@@ -191,6 +200,21 @@ mod tests {
         let disks = [DiskState { reading: true, changing: true, ..DiskState::default() }];
         law.slow_down(&Input { disks: &disks, ..HOLE }, law.window_bytes);
         assert_eq!(law.capacity, RATE);
+    }
+
+    /// The first may be of what was asked for before. 15 requests of 16 KiB fill the path.
+    #[test]
+    fn w_that_overflows_the_path_again_while_no_page_tells_becomes_less() {
+        for (changing, requests) in [(true, [18, 17, 16, 15, 15]), (false, [18; 5])] {
+            let mut law = holed(RATE, 400);
+            law.window_bytes = 18 * law.request();
+            let disks = [DiskState { reading: true, changing, ..DiskState::default() }];
+            for (n, requests) in (1..).zip(requests) {
+                let received = Some(Received { bytes: u64::from(n) << 20, out_of_order_pkts: n });
+                law.look_for_holes(&Input { received, disks: &disks, ..HOLE }, law.window_bytes);
+                assert_eq!(law.window_bytes / law.request(), requests, "overflow {n}, changing {changing}");
+            }
+        }
     }
 
     #[test]

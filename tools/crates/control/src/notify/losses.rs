@@ -187,8 +187,13 @@ impl Notify {
         if !self.gentle(now_us) {
             return self.window_bytes;
         }
+        self.less_but(self.least_full_bytes())
+    }
+
+    /// Less than W, but no less than so many bytes.
+    pub(super) fn less_but(&self, least_bytes: u64) -> u64 {
         let less = self.window_bytes.saturating_sub(self.request().max(self.window_bytes / 32));
-        less.max(self.least_full_bytes()).min(self.window_bytes)
+        less.max(least_bytes).min(self.window_bytes)
     }
 
     /// Whole requests for nearly all that the path holds; one more is on its way to the target.
