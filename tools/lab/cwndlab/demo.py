@@ -98,6 +98,6 @@ def print_table(cells: Iterable[str], results: dict[tuple[str, str], dict]) -> N
         )
     runs.output.print(table)
     runs.output.print(
-        "stock: Debian's defaults. static: the best fixed settings a search found, with the product's sysctls.\n"
+        "stock: Debian's defaults. static: the best fixed settings a search found, with the product's kernel settings.\n"
         "feedback: the packages as installed. retransmitted: static → feedback, of the bytes sent.",
     )

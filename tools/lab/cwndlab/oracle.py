@@ -78,7 +78,7 @@ def model(scenario: Scenario) -> Point:
 
 
 def debian(scenario: Scenario) -> Point:
-    """What the variant stock has, but for the product's sysctls and portal group attributes."""
+    """What the variant stock has, but for the product's kernel settings and portal group attributes."""
     depth, request_kb, read_ahead_kb, window_kb = 32, 1280, 128, 512
     return Point(
         in_flight_bytes=depth * request_kb * 1024 * scenario.workload.disks,

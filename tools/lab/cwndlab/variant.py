@@ -2,7 +2,8 @@
 """The variants of a run: what each sets on top of Debian's defaults.
 
 stock     nothing: open-iscsi's, LIO's and the kernel's defaults
-static    the product's sysctl.d, tmpfiles.d, iscsid and udev lines and portal group attributes, and the numbers under [static]; no daemon
+static    the product's sysctl.d, tmpfiles.d, iscsid and udev lines and portal group attributes, and the numbers under
+          [static]; no daemon
 bbr       static, with BBR on the target
 rwnd      static, with the advertised window clamped to initiator.window_kb (default: one BDP)
 feedback  the product's sysctl.d, tmpfiles.d, iscsid and udev lines and portal group attributes, and iscsi-cwndd

@@ -40,7 +40,9 @@ def apply_sysctl(netns: str, lines: list[str]) -> None:
 def apply_tmpfiles(lines: list[str]) -> None:
     """A machine's tmpfiles.d lines, each of the type w: a file that there is, and what to write into it."""
     for line in lines:
-        _, path, _, _, _, _, value = line.split()
+        kind, path, _, _, _, _, value = line.split()
+        if kind != "w":
+            raise ValueError(f"tmpfiles.d, not of the type w: {line}")
         Path(path).write_text(value)
 
 

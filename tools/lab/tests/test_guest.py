@@ -150,6 +150,13 @@ def test_the_daemon_puts_everything_back(results):
     assert effective["at_end"]["initiator"] != effective["restored"]["initiator"]
 
 
+def test_both_ends_have_the_products_kernel_settings(results):
+    for run, hystart_detect, tso_rtt_log in (("verify stock", "3", "9"), ("plain", "2", "0")):
+        initiator, target = (results[run]["effective"]["sysctl"][end] for end in ("initiator", "target"))
+        assert initiator["hystart_detect"] == target["hystart_detect"] == hystart_detect
+        assert target["net.ipv4.tcp_tso_rtt_log"] == tso_rtt_log
+
+
 def test_with_the_attribute_off_nothing_is_changed(results):
     effective = results["attribute off"]["effective"]
     assert effective["at_end"]["initiator"] == effective["before_daemon"]["initiator"]

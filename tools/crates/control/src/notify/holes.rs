@@ -51,10 +51,20 @@ impl Notify {
             (holes.open, holes.last_us) = (false, Some(input.now_us));
         }
         holes.untold = if input.changing() { holes.untold + u32::from(overflows) } else { 0 };
-        if overflows && holes.untold > 1 && self.phase == Phase::Cruise {
-            // No page tells that W overflows the path while a change of the request size drains the queue.
-            self.window_bytes = self.less_but(self.brim_bytes().next_multiple_of(self.request()) + self.late_bytes());
+        if overflows && holes.untold > 1 {
+            self.untold_loss(input.now_us);
         }
+    }
+
+    /// No page tells of a loss while a change of the request size drains the queue. One may be of what was asked for before, but
+    /// a W that overflows the path again would do so until the drain is over: nearly full is better then.
+    fn untold_loss(&mut self, now_us: u64) {
+        if self.phase != Phase::Cruise || self.lossy(now_us) || now_us < self.rivals.until_us {
+            return;
+        }
+        let before_bytes = self.window_bytes;
+        self.window_bytes = self.less_but(self.brim_bytes().next_multiple_of(self.request()) + self.late_bytes());
+        self.reason = format!("loss at {} kB while requests change", before_bytes / 1000);
     }
 
     /// A full pipe lets nothing through, for a hole: what that holds back completes all at once, and must not be asked for
@@ -202,17 +212,26 @@ mod tests {
         assert_eq!(law.capacity, RATE);
     }
 
-    /// The first may be of what was asked for before. 15 requests of 16 KiB fill the path.
+    /// 15 requests of 16 KiB are nearly all that the path holds.
     #[test]
     fn w_that_overflows_the_path_again_while_no_page_tells_becomes_less() {
-        for (changing, requests) in [(true, [18, 17, 16, 15, 15]), (false, [18; 5])] {
+        let change = [true; 5];
+        for (changing, lossy, others, requests) in [
+            (change, false, false, [18, 17, 16, 15, 15]),
+            ([false; 5], false, false, [18; 5]),
+            ([true, true, false, true, true], false, false, [18, 17, 17, 17, 16]), // the first of another change
+            (change, true, false, [18; 5]),
+            (change, false, true, [18; 5]),
+        ] {
             let mut law = holed(RATE, 400);
             law.window_bytes = 18 * law.request();
-            let disks = [DiskState { reading: true, changing, ..DiskState::default() }];
-            for (n, requests) in (1..).zip(requests) {
+            law.read.losses.lossy_until_us = lossy.then_some(u64::MAX);
+            law.rivals.until_us = if others { u64::MAX } else { 0 };
+            for ((n, requests), changing) in (1..).zip(requests).zip(changing) {
+                let disks = [DiskState { reading: true, changing, ..DiskState::default() }];
                 let received = Some(Received { bytes: u64::from(n) << 20, out_of_order_pkts: n });
                 law.look_for_holes(&Input { received, disks: &disks, ..HOLE }, law.window_bytes);
-                assert_eq!(law.window_bytes / law.request(), requests, "overflow {n}, changing {changing}");
+                assert_eq!(law.window_bytes / law.request(), requests, "{changing} {lossy} {others}, overflow {n}");
             }
         }
     }
