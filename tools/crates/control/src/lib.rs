@@ -97,9 +97,9 @@ impl Input<'_> {
         self.disks.iter().fold(0, |sum, d| sum.saturating_add(d.read_bytes))
     }
 
-    /// The request size in force, of a disk that reads.
+    /// The request size in force, of the disks that read; while it changes the largest.
     fn request_bytes(&self) -> Option<u32> {
-        self.disks.iter().find(|d| d.reading && d.request_bytes > 0).map(|d| d.request_bytes)
+        self.disks.iter().filter(|d| d.reading && d.request_bytes > 0).map(|d| d.request_bytes).max()
     }
 
     /// A request size is being set, which drains the queue.

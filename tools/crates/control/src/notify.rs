@@ -544,7 +544,6 @@ impl Strategy for Notify {
                 (self.window_changed_us, self.trial) = (input.now_us, None);
                 self.forget_queues();
             }
-            self.readers.clear();
         }
         self.readers.look(input.now_us, self.trip_us(), input.disks);
         let window_bytes = self.window_bytes;

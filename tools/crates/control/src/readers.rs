@@ -26,6 +26,8 @@ struct Reader {
     /// The counters of bytes and reads from which the mean is taken.
     since: Option<(u64, u64)>,
     mean_bytes: u64,
+    /// The largest request that it makes, and what one asks for.
+    request_bytes: u64,
     command_bytes: u64,
     asked_bytes: u64,
     /// The most in flight lately, less and less; and its share of the window.
@@ -93,8 +95,12 @@ impl Readers {
         let none_reads = !disks.iter().any(|d| d.reading);
         self.none_reads = none_reads;
         for (reader, disk) in self.disks.iter_mut().zip(disks) {
+            // What came in requests of another size tells nothing of these.
+            if std::mem::replace(&mut reader.request_bytes, disk.request_bytes.into()) != disk.request_bytes.into() {
+                (reader.since, reader.mean_bytes) = (None, 0);
+            }
             reader.measure(disk);
-            reader.command_bytes = reader.command_bytes(disk.request_bytes.into());
+            reader.command_bytes = reader.command_bytes(reader.request_bytes);
             reader.asked_bytes = u64::from(disk.in_flight) * reader.command_bytes;
             let less_bytes = carried(reader.claim_bytes, gone_ppm);
             reader.claim_bytes = reader.asked_bytes.max(reader.claim_bytes - less_bytes);
@@ -115,10 +121,10 @@ impl Readers {
         }
     }
 
-    /// Requests are of another size from now on.
-    pub fn clear(&mut self) {
+    /// Requests of that size come next.
+    pub fn expect(&mut self, request_bytes: u64) {
         for reader in &mut self.disks {
-            (reader.since, reader.mean_bytes) = (None, 0);
+            (reader.request_bytes, reader.since, reader.mean_bytes) = (request_bytes, None, 0);
         }
     }
 
@@ -187,7 +193,7 @@ impl Readers {
         request_bytes: u64,
         max_commands: u64,
     ) -> Vec<u32> {
-        let count = self.sharing();
+        let (count, none_reads) = (self.sharing(), self.none_reads);
         let equal_bytes = window_bytes / count;
         let wanting = self.disks.iter().filter(|reader| reader.wants).count() as u64;
         let more_bytes = MORE_BYTES / (count - wanting.min(count)).max(1);
@@ -198,6 +204,9 @@ impl Readers {
         let first = (self.turn % self.disks.len().max(1) as u64) as usize;
         let mut rank = wanting - self.disks[..first].iter().filter(|reader| reader.wants).count() as u64;
         let depth = |reader: &mut Reader| {
+            // While the request size changes disks differ; at rest it is set before they are read.
+            let own = !none_reads && reader.request_bytes > 0;
+            let request_bytes = if own { reader.request_bytes } else { request_bytes };
             let bytes = reader.command_bytes(request_bytes);
             let most_bytes =
                 if reader.wants { u64::MAX } else { reader.claim_bytes.saturating_mul(2).saturating_add(more_bytes) };
@@ -341,6 +350,23 @@ mod tests {
         };
         assert_eq!((depth(1, 4 << 10), depth(2, 256 << 10)), (2, 2));
         assert_eq!(depth(2, 8 << 10), 64);
+    }
+
+    /// One takes small requests already; at rest all will when they are read.
+    #[test]
+    fn a_disk_has_a_depth_of_requests_of_its_size() {
+        for (reading, expected) in [(true, [24, 6]), (false, [24, 24])] {
+            let mut readers = Readers::default();
+            let disks = [REQUEST_BYTES, 4 * REQUEST_BYTES].map(|request_bytes| DiskState {
+                reading,
+                request_bytes: request_bytes as u32,
+                max_depth: 128,
+                ..DiskState::default()
+            });
+            readers.look(0, TRIP_US, &disks);
+            let depths = readers.depths(48 * REQUEST_BYTES, |window, bytes| window / bytes, REQUEST_BYTES, 128);
+            assert_eq!(depths, expected, "reading {reading}");
+        }
     }
 
     /// Where a share is two requests, one in flight is half of it.

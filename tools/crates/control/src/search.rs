@@ -252,10 +252,10 @@ impl Search {
         let used = self.in_use();
         // Behind the drain come requests of the new size, and no more than the window may follow.
         let command_bytes = if refused { self.request_bytes } else { wanted.max(self.request_bytes) };
-        if command_bytes != self.request_bytes {
-            self.readers.clear();
-        }
         let request_bytes = u64::from(command_bytes);
+        if command_bytes != self.request_bytes {
+            self.readers.expect(request_bytes);
+        }
         let max_commands = u64::from(self.limits.max_commands);
         let commands = u64::div_ceil;
         Output {
@@ -288,9 +288,7 @@ impl Strategy for Search {
 
     fn tick(&mut self, input: &Input<'_>) -> Output {
         if let Some(request_bytes) = input.request_bytes().filter(|&bytes| bytes != self.request_bytes) {
-            self.request_bytes = request_bytes;
-            self.readers.clear();
-            self.span = None;
+            (self.request_bytes, self.span) = (request_bytes, None);
         }
         let turn_us = self.turn_us().unwrap_or(ASSUMED_TURN_US);
         self.readers.look(input.now_us, turn_us, input.disks);
