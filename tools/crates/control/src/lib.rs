@@ -68,13 +68,15 @@ pub struct DiskState {
     pub max_depth: u32,
 }
 
-/// What the kernel's socket diagnostics say of the session's connection, since it was made.
+/// What the kernel's socket diagnostics say of the session's connection; the counters since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// In sequence.
     pub bytes: u64,
     /// What came while something before it was missing.
     pub out_of_order_pkts: u32,
+    /// The mean round trip of what this end sends, 0 if unknown.
+    pub srtt_us: u32,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,7 @@
 
 mod bunches;
 mod cruise;
+mod drain;
 mod fill;
 mod holes;
 mod losses;
@@ -23,6 +24,7 @@ mod start;
 
 use self::bunches::Bunches;
 use self::cruise::{Aim, Before, Patience, Steps};
+use self::drain::Drain;
 use self::holes::Holes;
 use self::losses::Losses;
 use self::start::Found;
@@ -105,6 +107,7 @@ struct ThisRead {
     bunches: Bunches,
     holes: Holes,
     losses: Losses,
+    drain: Drain,
     /// Since when cwnd has been less than half of W.
     choked_us: Option<u64>,
     /// Others have taken what had arrived before, and W is for half of the path.
@@ -267,7 +270,7 @@ impl Notify {
         let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
         // One loss may be told of by several of them.
         let new = entries(&path).into_iter().zip(entries(&self.path)).map(|(now, before)| now.wrapping_sub(before));
-        let losses = new.max().unwrap_or(0);
+        let losses = self.news(new.max().unwrap_or(0));
         let lost_before = std::mem::replace(&mut self.lost, losses > 0);
         path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, losses > 0 || lost_before);
         if losses > 0 && self.read.losses.unanswered == 0 {

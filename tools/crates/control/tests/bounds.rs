@@ -41,7 +41,11 @@ fn any_bytes() -> impl Strategy<Value = u64> {
 }
 
 fn any_received() -> impl Strategy<Value = Received> {
-    (any_bytes(), any_number()).prop_map(|(bytes, out_of_order_pkts)| Received { bytes, out_of_order_pkts })
+    (any_bytes(), any_number(), any_number()).prop_map(|(bytes, out_of_order_pkts, srtt_us)| Received {
+        bytes,
+        out_of_order_pkts,
+        srtt_us,
+    })
 }
 
 fn any_path() -> impl Strategy<Value = PathState> {

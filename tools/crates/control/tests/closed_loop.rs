@@ -298,11 +298,12 @@ impl Path {
             }
             if now >= next_tick || arrived_page.is_some() {
                 out.looks_last_half += u64::from(last_half);
+                let bytes = ((received / MSS).floor() * MSS) as u64;
                 let both = [disk, other];
                 set = law.tick(&Input {
                     now_us: now,
                     path: arrived_page,
-                    received: Some(Received { bytes: ((received / MSS).floor() * MSS) as u64, out_of_order_pkts }),
+                    received: Some(Received { bytes, out_of_order_pkts, srtt_us: 0 }),
                     share: None,
                     disks: &both[..disks],
                 });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a TCP connection of this network namespace has received, from the kernel's socket diagnostics.
+//! What a TCP connection of this network namespace has received, and its round trip, from the kernel's socket diagnostics.
 //!
 //! That tells of each packet, where a disk's statistics tell of whole requests.
 
@@ -15,7 +15,9 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// `tcpi_bytes_received` and `tcpi_rcv_ooopack` in `struct tcp_info` (include/uapi/linux/tcp.h), since Linux 4.2 and 5.4.
+/// `tcpi_rtt`, `tcpi_bytes_received` and `tcpi_rcv_ooopack` in `struct tcp_info` (include/uapi/linux/tcp.h), the latter two
+/// since Linux 4.2 and 5.4.
+const RTT: Range<usize> = 68..72;
 const BYTES_RECEIVED: Range<usize> = 128..136;
 const RCV_OOOPACK: Range<usize> = 224..228;
 /// Larger than the answer for one socket.
@@ -77,6 +79,7 @@ impl SockDiag {
             Nla::TcpInfo(info) => Some(Received {
                 bytes: u64::from_ne_bytes(info.get(BYTES_RECEIVED)?.try_into().ok()?),
                 out_of_order_pkts: u32::from_ne_bytes(info.get(RCV_OOOPACK)?.try_into().ok()?),
+                srtt_us: u32::from_ne_bytes(info.get(RTT)?.try_into().ok()?),
             }),
             _ => None,
         });
@@ -97,7 +100,9 @@ mod tests {
         let (mut sender, _) = listener.accept().unwrap();
         let ends = Ends { local: receiver.local_addr().unwrap(), remote: receiver.peer_addr().unwrap() };
         let sock_diag = SockDiag::open().unwrap();
-        assert_eq!(sock_diag.received(ends).unwrap(), Received::default());
+        let before = sock_diag.received(ends).unwrap();
+        assert_eq!(before, Received { srtt_us: before.srtt_us, ..Received::default() });
+        assert!((1..1_000_000).contains(&before.srtt_us), "{} us, of the connection's making", before.srtt_us);
         sender.write_all(&[0; 10_000]).unwrap();
         receiver.read_exact(&mut [0; 10_000]).unwrap();
         assert_eq!(sock_diag.received(ends).unwrap().bytes, 10_000);

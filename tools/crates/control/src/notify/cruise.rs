@@ -104,7 +104,8 @@ impl Notify {
         // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
-        let answers = input.path.is_some() && self.path.asked_us.saturating_sub(self.window_changed_us) > answer_us;
+        let told_us = if input.path.is_some() { Some(self.path.asked_us) } else { self.own_round_trip(input) };
+        let answers = told_us.is_some_and(|us| us.saturating_sub(self.window_changed_us) > answer_us);
         if answers && !(self.choked(input.now_us) && self.read.losses.unanswered == 0) {
             self.adjust(input);
         }
@@ -129,7 +130,7 @@ impl Notify {
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let rate = self.rate();
 
-        if let Some((aim, before)) = self.trial.take() {
+        if let Some((aim, before)) = self.trial.take_if(|_| !input.changing()) {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
                 return;
             }
@@ -167,7 +168,7 @@ impl Notify {
         }
         // A cut that is not yet judged is not the next one's measure.
         let long_us = if self.trial.is_none() { self.queue_long_us() } else { self.queue_high_us() };
-        let long = proven_us > long_us && (congested || input.now_us >= self.cuts.until_us);
+        let long = proven_us > long_us && !input.changing() && (congested || input.now_us >= self.cuts.until_us);
         if let Some(rate) = rate.filter(|_| long) {
             self.shorten(input, rate, proven_us);
         } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked()) {
@@ -176,7 +177,7 @@ impl Notify {
             self.window_bytes = self.window_for(share);
             self.reason = format!("an equal share of the path is {} kB/s", share / 1000);
         } else if input.now_us >= self.quiet.until_us && self.trial.is_none() {
-            if self.idle(longest_us, rate) {
+            if self.idle(longest_us, rate) && !(self.window_bytes >= goal && input.changing()) {
                 if self.window_bytes >= goal {
                     // The path carries more than C: its trains tell how much.
                     self.enter(Phase::Start, format!("no queue at {} kB", self.window_bytes / 1000));
@@ -184,7 +185,7 @@ impl Notify {
                     self.window_bytes += ((goal - self.window_bytes) / 2).max(self.request());
                     self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
                 }
-            } else if let Some(rate) = rate.filter(|_| self.asked_in_full()) {
+            } else if let Some(rate) = rate.filter(|_| self.asked_in_full() && !input.changing()) {
                 self.grow(input.now_us, goal, rate, standing_us, longest_us, input.share.is_some());
             }
         }

@@ -2,6 +2,7 @@
 //! Holes in TCP's sequence, as this end sees them: the first that is known of a loss.
 
 use super::cruise::much_slower;
+use super::drain::Drain;
 use super::{Notify, Phase, RECOVERY_TRIPS};
 use crate::Input;
 use crate::rate::per_second;
@@ -19,8 +20,6 @@ pub(super) struct Holes {
     /// so much has been received.
     pub(super) first: Option<(u64, u64)>,
     recovered_bytes: u64,
-    /// Overflows since a change of the request size began.
-    untold: u32,
     /// When a full pipe, for a hole, last let nothing through.
     pub(super) blocked_us: Option<u64>,
     /// When C was last made what came before such a hole.
@@ -38,7 +37,7 @@ impl Notify {
         let holes = &mut self.read.holes;
         if received.bytes < before.bytes || received.out_of_order_pkts < before.out_of_order_pkts {
             // Another connection, which has lost nothing yet.
-            *holes = Holes::default();
+            (*holes, self.read.drain) = (Holes::default(), Drain::default());
         } else if received.out_of_order_pkts != before.out_of_order_pkts {
             if received.bytes >= holes.recovered_bytes {
                 let rate = self.meter.before_pause(pause_us);
@@ -50,21 +49,7 @@ impl Notify {
         } else if holes.open && self.meter.latest_bytes() > 0 {
             (holes.open, holes.last_us) = (false, Some(input.now_us));
         }
-        holes.untold = if input.changing() { holes.untold + u32::from(overflows) } else { 0 };
-        if overflows && holes.untold > 1 {
-            self.untold_loss(input.now_us);
-        }
-    }
-
-    /// No page tells of a loss while a change of the request size drains the queue. One may be of what was asked for before, but
-    /// a W that overflows the path again would do so until the drain is over: nearly full is better then.
-    fn untold_loss(&mut self, now_us: u64) {
-        if self.phase != Phase::Cruise || self.lossy(now_us) || now_us < self.rivals.until_us {
-            return;
-        }
-        let before_bytes = self.window_bytes;
-        self.window_bytes = self.less_but(self.brim_bytes().next_multiple_of(self.request()) + self.late_bytes());
-        self.reason = format!("loss at {} kB while requests change", before_bytes / 1000);
+        self.look_without_page(input, overflows, asked_bytes);
     }
 
     /// A full pipe lets nothing through, for a hole: what that holds back completes all at once, and must not be asked for
@@ -198,7 +183,7 @@ mod tests {
         {
             let mut law = holed(RATE / 4, 400);
             law.read.holes.first = Some((first_us, rate));
-            let received = Some(Received { bytes: 0, out_of_order_pkts: 1 });
+            let received = Some(Received { out_of_order_pkts: 1, ..Received::default() });
             law.slow_down(&Input { received, ..HOLE }, law.window_bytes);
             assert_eq!(law.capacity, capacity, "{rate} B/s, {first_us} us");
         }
@@ -210,30 +195,6 @@ mod tests {
         let disks = [DiskState { reading: true, changing: true, ..DiskState::default() }];
         law.slow_down(&Input { disks: &disks, ..HOLE }, law.window_bytes);
         assert_eq!(law.capacity, RATE);
-    }
-
-    /// 15 requests of 16 KiB are nearly all that the path holds.
-    #[test]
-    fn w_that_overflows_the_path_again_while_no_page_tells_becomes_less() {
-        let change = [true; 5];
-        for (changing, lossy, others, requests) in [
-            (change, false, false, [18, 17, 16, 15, 15]),
-            ([false; 5], false, false, [18; 5]),
-            ([true, true, false, true, true], false, false, [18, 17, 17, 17, 16]), // the first of another change
-            (change, true, false, [18; 5]),
-            (change, false, true, [18; 5]),
-        ] {
-            let mut law = holed(RATE, 400);
-            law.window_bytes = 18 * law.request();
-            law.read.losses.lossy_until_us = lossy.then_some(u64::MAX);
-            law.rivals.until_us = if others { u64::MAX } else { 0 };
-            for ((n, requests), changing) in (1..).zip(requests).zip(changing) {
-                let disks = [DiskState { reading: true, changing, ..DiskState::default() }];
-                let received = Some(Received { bytes: u64::from(n) << 20, out_of_order_pkts: n });
-                law.look_for_holes(&Input { received, disks: &disks, ..HOLE }, law.window_bytes);
-                assert_eq!(law.window_bytes / law.request(), requests, "{changing} {lossy} {others}, overflow {n}");
-            }
-        }
     }
 
     #[test]
@@ -315,7 +276,7 @@ mod tests {
             (6, 2_000, 1, 102_000),
         ] {
             law.meter.push(1_000 * ms, bytes);
-            let received = (bytes > 0).then_some(Received { bytes, out_of_order_pkts });
+            let received = (bytes > 0).then_some(Received { bytes, out_of_order_pkts, srtt_us: 0 });
             law.look_for_holes(&Input { now_us: 1_000 * ms, received, ..HOLE }, 100_000);
             assert_eq!(law.read.holes.recovered_bytes, recovered_bytes, "{ms} ms");
             assert_eq!(law.read.holes.last_us.is_some(), recovered_bytes > 0, "{ms} ms");
