@@ -10,7 +10,8 @@
 //!
 //! **Start** finds the path's rate C from the trains in which packets arrive ([`Meter::train`]), and fills W up to
 //! C·RTTmin + slack at that rate. **Cruise** keeps it there, by what the pages show of the queue, and starts again where
-//! the pipe has gaps. Without pages W keeps its value: silence is no evidence. `docs/control.md` has the equations and the
+//! the pipe has gaps. Without pages W keeps its value, but for what this end sees while the request size
+//! changes: silence is no evidence. `docs/control.md` has the equations and the
 //! reasons, `docs/results.md` what it comes to and where it is weak.
 
 mod bunches;
