@@ -10,9 +10,9 @@
 //!
 //! **Start** finds the path's rate C from the trains in which packets arrive ([`Meter::train`]), and fills W up to
 //! C·RTTmin + slack at that rate. **Cruise** keeps it there, by what the pages show of the queue, and starts again where
-//! the pipe has gaps. Without pages W keeps its value, but for what this end sees while the request size
-//! changes: silence is no evidence. `docs/control.md` has the equations and the
-//! reasons, `docs/results.md` what it comes to and where it is weak.
+//! the pipe has gaps. Without pages W keeps its value, silence is no evidence; but while the request size changes it goes by
+//! what this end sees. `docs/control.md` has the equations and the reasons, `docs/results.md` what it comes to and where it is
+//! weak.
 
 mod bunches;
 mod cruise;
