@@ -271,9 +271,10 @@ impl Notify {
         let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
         // One loss may be told of by several of them.
         let new = entries(&path).into_iter().zip(entries(&self.path)).map(|(now, before)| now.wrapping_sub(before));
-        let losses = self.news(new.max().unwrap_or(0));
-        let lost_before = std::mem::replace(&mut self.lost, losses > 0);
-        path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, losses > 0 || lost_before);
+        let told = new.max().unwrap_or(0);
+        let losses = self.news(told);
+        let lost_before = std::mem::replace(&mut self.lost, told > 0);
+        path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, told > 0 || lost_before);
         if losses > 0 && self.read.losses.unanswered == 0 {
             self.read.losses.since_us = self.path.asked_us;
         }

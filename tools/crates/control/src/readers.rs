@@ -121,9 +121,9 @@ impl Readers {
         }
     }
 
-    /// Requests of that size come next.
+    /// Requests of that size come next, where they are smaller.
     pub fn expect(&mut self, request_bytes: u64) {
-        for reader in &mut self.disks {
+        for reader in self.disks.iter_mut().filter(|reader| reader.request_bytes < request_bytes) {
             (reader.request_bytes, reader.since, reader.mean_bytes) = (request_bytes, None, 0);
         }
     }

@@ -253,7 +253,7 @@ impl Search {
         // Behind the drain come requests of the new size, and no more than the window may follow.
         let command_bytes = if refused { self.request_bytes } else { wanted.max(self.request_bytes) };
         let request_bytes = u64::from(command_bytes);
-        if command_bytes != self.request_bytes {
+        if !refused {
             self.readers.expect(request_bytes);
         }
         let max_commands = u64::from(self.limits.max_commands);

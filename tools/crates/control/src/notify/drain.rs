@@ -42,8 +42,10 @@ impl Notify {
             drain.overflows = drain.overflows.saturating_add(1);
             if drain.overflows > 1 {
                 drain.counted = drain.counted.saturating_add(1);
+                if self.read.losses.unanswered == 0 {
+                    self.read.losses.since_us = input.now_us;
+                }
                 self.read.losses.unanswered = self.read.losses.unanswered.saturating_add(1);
-                self.read.losses.since_us = input.now_us;
                 let path_bytes = asked_bytes.saturating_sub(self.late_bytes());
                 let pkts = path_bytes.div_ceil(u64::from(self.path.mss_bytes).max(1));
                 self.path.prior_cwnd_pkts = pkts.min(u32::MAX.into()) as u32;
@@ -133,7 +135,11 @@ mod tests {
     /// The first overflow may be of what was asked for before the change; one that was answered is no news to the page.
     #[test]
     fn what_overflows_while_no_page_tells_is_answered_once() {
-        for (changing, unanswered, news) in [([true; 3], [0, 1, 2], 2), ([false; 3], [0, 0, 0], 4)] {
+        for (changing, unanswered, news) in [
+            ([true; 3], [0, 1, 2], 2),
+            ([false; 3], [0; 3], 4),
+            ([true, false, true], [0; 3], 4), // the first of another change
+        ] {
             let mut law = holed(RATE, 400);
             for ((n, unanswered), changing) in (1..).zip(unanswered).zip(changing) {
                 let disks = [DiskState { reading: true, changing, ..DiskState::default() }];
@@ -146,7 +152,7 @@ mod tests {
             }
             law.read.losses.unanswered = 0;
             law.note(PathState { recovery: 4, ..law.path });
-            assert_eq!(law.read.losses.unanswered, news);
+            assert_eq!((law.read.losses.unanswered, law.lost), (news, true), "it tells of a loss all the same");
             law.note(PathState { recovery: 5, ..law.path });
             assert_eq!(law.read.losses.unanswered, news + 1, "the next page tells of its own");
         }
