@@ -275,10 +275,7 @@ impl Notify {
         let losses = self.news(told);
         let lost_before = std::mem::replace(&mut self.lost, told > 0);
         path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, told > 0 || lost_before);
-        if losses > 0 && self.read.losses.unanswered == 0 {
-            self.read.losses.since_us = self.path.asked_us;
-        }
-        self.read.losses.unanswered = self.read.losses.unanswered.saturating_add(losses);
+        self.read.losses.add(losses, self.path.asked_us);
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
     }
@@ -367,6 +364,11 @@ impl Notify {
         if fit > self.read_ahead_bytes / 8 * 9 || fit < self.read_ahead_bytes / 8 * 7 {
             self.read_ahead_bytes = fit;
         }
+    }
+
+    /// Requests take clearly longer than the path explains: a disk is late, or a busy host.
+    fn late(&self) -> bool {
+        self.read.late_us >= self.rtt_us() / 16
     }
 
     /// What of W is with the disk, or waits for a host to look; the rest is TCP's to carry.

@@ -45,6 +45,13 @@ struct Reader {
 }
 
 impl Reader {
+    /// Requests of up to that size: what came in those of another tells nothing of them.
+    fn makes(&mut self, request_bytes: u64) {
+        if std::mem::replace(&mut self.request_bytes, request_bytes) != request_bytes {
+            (self.since, self.mean_bytes) = (None, 0);
+        }
+    }
+
     /// The mean request, once there are enough. A counter that went backwards starts anew.
     fn measure(&mut self, disk: &DiskState) {
         let counters = (disk.read_bytes, disk.read_ios);
@@ -95,10 +102,7 @@ impl Readers {
         let none_reads = !disks.iter().any(|d| d.reading);
         self.none_reads = none_reads;
         for (reader, disk) in self.disks.iter_mut().zip(disks) {
-            // What came in requests of another size tells nothing of these.
-            if std::mem::replace(&mut reader.request_bytes, disk.request_bytes.into()) != disk.request_bytes.into() {
-                (reader.since, reader.mean_bytes) = (None, 0);
-            }
+            reader.makes(disk.request_bytes.into());
             reader.measure(disk);
             reader.command_bytes = reader.command_bytes(reader.request_bytes);
             reader.asked_bytes = u64::from(disk.in_flight) * reader.command_bytes;
@@ -124,7 +128,7 @@ impl Readers {
     /// Requests of that size come next, where they are smaller.
     pub fn expect(&mut self, request_bytes: u64) {
         for reader in self.disks.iter_mut().filter(|reader| reader.request_bytes < request_bytes) {
-            (reader.request_bytes, reader.since, reader.mean_bytes) = (request_bytes, None, 0);
+            reader.makes(request_bytes);
         }
     }
 

@@ -130,7 +130,9 @@ impl Notify {
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let rate = self.rate();
 
-        if let Some((aim, before)) = self.trial.take_if(|_| !input.changing()) {
+        // What is tried, or cut, needs pages to be judged by.
+        let judged = !input.changing();
+        if let Some((aim, before)) = self.trial.take_if(|_| judged) {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
                 return;
             }
@@ -168,7 +170,7 @@ impl Notify {
         }
         // A cut that is not yet judged is not the next one's measure.
         let long_us = if self.trial.is_none() { self.queue_long_us() } else { self.queue_high_us() };
-        let long = proven_us > long_us && !input.changing() && (congested || input.now_us >= self.cuts.until_us);
+        let long = proven_us > long_us && judged && (congested || input.now_us >= self.cuts.until_us);
         if let Some(rate) = rate.filter(|_| long) {
             self.shorten(input, rate, proven_us);
         } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked()) {
@@ -177,15 +179,14 @@ impl Notify {
             self.window_bytes = self.window_for(share);
             self.reason = format!("an equal share of the path is {} kB/s", share / 1000);
         } else if input.now_us >= self.quiet.until_us && self.trial.is_none() {
-            if self.idle(longest_us, rate) && !(self.window_bytes >= goal && input.changing()) {
-                if self.window_bytes >= goal {
-                    // The path carries more than C: its trains tell how much.
-                    self.enter(Phase::Start, format!("no queue at {} kB", self.window_bytes / 1000));
-                } else {
-                    self.window_bytes += ((goal - self.window_bytes) / 2).max(self.request());
-                    self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
-                }
-            } else if let Some(rate) = rate.filter(|_| self.asked_in_full() && !input.changing()) {
+            let idle = self.idle(longest_us, rate);
+            if idle && self.window_bytes < goal {
+                self.window_bytes += ((goal - self.window_bytes) / 2).max(self.request());
+                self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
+            } else if idle && judged {
+                // The path carries more than C: its trains tell how much.
+                self.enter(Phase::Start, format!("no queue at {} kB", self.window_bytes / 1000));
+            } else if let Some(rate) = rate.filter(|_| judged && self.asked_in_full()) {
                 self.grow(input.now_us, goal, rate, standing_us, longest_us, input.share.is_some());
             }
         }

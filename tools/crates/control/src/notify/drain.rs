@@ -9,8 +9,9 @@ use crate::Input;
 #[derive(Debug, Default)]
 pub(super) struct Drain {
     looked_us: u64,
-    /// Overflows that holes have shown since the change began; and those that no page has told of yet, and count already.
-    overflows: u32,
+    /// Holes have shown an overflow since the change began.
+    overflowed: bool,
+    /// Overflows that no page has told of yet, and that count already.
     counted: u32,
 }
 
@@ -24,7 +25,7 @@ impl Notify {
         let trips_us = 2 * self.trip_us();
         let due = now_us.saturating_sub(last_us) >= self.page_us(now_us).max(trips_us);
         // Where a disk is late acknowledgements may be; and where others fill the queue W is for cwnd, which only pages tell.
-        let none = srtt_us == 0 || self.read.late_us >= self.rtt_us() / 16 || now_us < self.rivals.until_us;
+        let none = srtt_us == 0 || self.late() || now_us < self.rivals.until_us;
         if none || !due {
             return None;
         }
@@ -35,22 +36,19 @@ impl Notify {
     /// One look, which may show an overflow with so much asked for. The first may be of what was asked for before the change, but
     /// a W that overflows the path again would do so until the drain is over.
     pub(super) fn look_without_page(&mut self, input: &Input<'_>, overflows: bool, asked_bytes: u64) {
-        let drain = &mut self.read.drain;
         if !input.changing() {
-            drain.overflows = 0;
-        } else if overflows && self.phase == Phase::Cruise {
-            drain.overflows = drain.overflows.saturating_add(1);
-            if drain.overflows > 1 {
-                drain.counted = drain.counted.saturating_add(1);
-                if self.read.losses.unanswered == 0 {
-                    self.read.losses.since_us = input.now_us;
-                }
-                self.read.losses.unanswered = self.read.losses.unanswered.saturating_add(1);
-                let path_bytes = asked_bytes.saturating_sub(self.late_bytes());
-                let pkts = path_bytes.div_ceil(u64::from(self.path.mss_bytes).max(1));
-                self.path.prior_cwnd_pkts = pkts.min(u32::MAX.into()) as u32;
-            }
+            self.read.drain.overflowed = false;
+            return;
         }
+        let overflows = overflows && self.phase == Phase::Cruise;
+        if !overflows || !std::mem::replace(&mut self.read.drain.overflowed, true) {
+            return;
+        }
+        self.read.drain.counted = self.read.drain.counted.saturating_add(1);
+        self.read.losses.add(1, input.now_us);
+        let path_bytes = asked_bytes.saturating_sub(self.late_bytes());
+        let pkts = path_bytes.div_ceil(u64::from(self.path.mss_bytes).max(1));
+        self.path.prior_cwnd_pkts = pkts.min(u32::MAX.into()) as u32;
     }
 
     /// Of the losses that a page tells of, those which are news.

@@ -34,6 +34,16 @@ pub(super) struct Losses {
     pub(super) lost_much: bool,
 }
 
+impl Losses {
+    /// So many more are known of, none of them from before then.
+    pub(super) fn add(&mut self, losses: u32, since_us: u64) {
+        if losses > 0 && self.unanswered == 0 {
+            self.since_us = since_us;
+        }
+        self.unanswered = self.unanswered.saturating_add(losses);
+    }
+}
+
 impl Notify {
     /// A loss was told of that may be of W as it is.
     pub(super) fn congested(&mut self, input: &Input<'_>) -> bool {

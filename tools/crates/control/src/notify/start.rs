@@ -137,7 +137,7 @@ impl Notify {
     /// and what a round trip leaves open; trains may err by more, but by no sixteenth. Where they show nothing, all comes in
     /// slots, and no round trip is like the other; where what is asked for is late, less may come than the link carries.
     fn correct(&mut self, now_us: u64, rate: Option<u64>) {
-        let busy = self.queue_us() > self.request_us() && self.read.late_us < self.rtt_us() / 16;
+        let busy = self.queue_us() > self.request_us() && !self.late();
         let clear = self.counts_packets && !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us());
         let Some(rate) = rate.filter(|_| busy && clear && !much_slower(self.found.train, self.capacity)) else {
             return;
@@ -229,7 +229,7 @@ impl Notify {
 
     /// Trains have told C, and all that is asked for is on the path.
     pub(super) fn trains_tell(&self) -> bool {
-        self.looks_finely() && self.read.late_us < self.rtt_us() / 16 && !much_slower(self.found.train, self.capacity)
+        self.looks_finely() && !self.late() && !much_slower(self.found.train, self.capacity)
     }
 
     /// Looks are fine enough for trains.
