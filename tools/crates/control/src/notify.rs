@@ -115,6 +115,8 @@ struct ThisRead {
     gives: bool,
     /// The request size has been changed.
     changed: bool,
+    /// Cruise's W has been asked for, all of it: C is no less than the path's for want of readers.
+    used: bool,
     /// F is all that it may be, give or take a request.
     full: bool,
     /// When F was last less than 7/8 of W by a request or more, or no more after a hole.
@@ -188,12 +190,15 @@ impl Notify {
     }
 
     fn rest_settings(&mut self) {
+        let idle = self.phase == Phase::Cruise && !self.read.used;
+        let least = if idle { self.allowed_request(self.request()) } else { 0 };
         self.read = ThisRead::default();
         self.rivals.until_us = 0;
         (self.steps.gained, self.steps.short_us) = (0, None);
         self.meter.clear();
         self.ages.clear();
-        self.request_bytes = if self.capacity > 0 { self.request_for(self.capacity) } else { self.first_request() };
+        self.request_bytes =
+            if self.capacity > 0 { self.request_for(self.capacity).max(least) } else { self.first_request() };
         self.wanted_request_bytes = self.request_bytes;
         self.window_bytes = self.model_bytes(self.capacity);
         self.filled_bytes = self.window_bytes;

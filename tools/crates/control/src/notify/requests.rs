@@ -60,17 +60,26 @@ impl Notify {
         now_us - *self.read.slower_us.get_or_insert(now_us) < PASSING_US
     }
 
+    /// Readers ask for all of W, but for what whole requests of several disks leave. Where they do not, C may be no more than
+    /// they ask for.
+    fn fully_used(&self) -> bool {
+        let request = self.request().max(1);
+        self.readers.claimed_bytes() / request + self.readers.sharing() > self.window_bytes / request
+    }
+
     /// Changes the request size when W has no room for more commands, when requests turn out to be too coarse for the path, or
     /// for losses that leave little of it, and back; rarely, since each change drains the queue.
     pub(super) fn fit_request(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
+        self.read.used |= self.phase == Phase::Cruise && self.fully_used();
         let best = self.request_for(self.capacity);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
         let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes());
         let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
         let crowded = crowds(self.request());
         // The slack makes a long queue, and is more than a short one holds.
-        let coarse = best < self.request_bytes && !crowds(best.into()) && self.slack_us() > self.late_trip_us() / 4;
+        let long = self.slack_us() > self.late_trip_us() / 4;
+        let coarse = best < self.request_bytes && !crowds(best.into()) && long && self.read.used;
         let passing = self.passing(now_us);
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
@@ -108,6 +117,11 @@ mod tests {
     use super::*;
     use crate::{DiskState, Limits, PathState, Strategy};
 
+    /// W is a byte: readers ask for all of it.
+    fn law() -> Notify {
+        Notify { window_bytes: 1, ..Notify::new(Limits::default()) }
+    }
+
     #[test]
     fn the_first_requests_are_as_small_as_their_number_allows() {
         for (rtt_ms, command_window, max_depth, disks, kib) in [
@@ -144,13 +158,41 @@ mod tests {
             (2_100_000, 133_000, 64, 16),
             (12_500_000, 133_000, 64, 64), // no long queue
         ] {
-            let mut law = Notify::new(Limits::default());
+            let mut law = law();
             let srtt_us = rtt_us + 2_000;
             law.note(PathState { min_rtt_us: rtt_us, srtt_us, command_window: 512, ..PathState::default() });
             (law.phase, law.capacity) = (Phase::Cruise, rate);
             (law.request_bytes, law.wanted_request_bytes) = (from_kib << 10, from_kib << 10);
             law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
             assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s, {rtt_us} us");
+        }
+    }
+
+    /// Some of 64 KiB at a time, and what that comes to.
+    #[test]
+    fn a_rate_that_readers_do_not_fill_makes_no_smaller_requests() {
+        let (rtt_us, request_bytes) = (150_000, 64 << 10);
+        for (in_flight, rate, kib) in
+            [(1, 467_000, 64), (1, 430_000, 64), (2, 873_000, 64), (2, 467_000, 64), (3, 467_000, 4)]
+        {
+            let mut law = law();
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, command_window: 512, ..PathState::default() });
+            (law.phase, law.capacity) = (Phase::Cruise, rate);
+            (law.request_bytes, law.wanted_request_bytes) = (request_bytes, request_bytes);
+            law.window_bytes = law.window_for(law.capacity);
+            let disk = DiskState {
+                reading: true,
+                prompt: true,
+                in_flight,
+                request_bytes,
+                max_depth: 512,
+                ..DiskState::default()
+            };
+            law.readers.look(1 << 40, rtt_us.into(), &[disk]);
+            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[disk] });
+            assert_eq!(law.wanted_request_bytes, kib << 10, "{in_flight} in flight, {rate} B/s");
+            law.rest_settings();
+            assert_eq!(law.request_bytes, kib << 10, "at rest, {in_flight} in flight, {rate} B/s");
         }
     }
 
@@ -172,7 +214,7 @@ mod tests {
     #[test]
     fn where_losses_leave_less_than_half_of_the_path_requests_are_larger_until_they_end() {
         const RTT_US: u64 = 10_000;
-        let mut law = Notify::new(Limits::default());
+        let mut law = law();
         law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_500, command_window: 512, mss_bytes: 1448, ..law.path });
         (law.phase, law.capacity, law.request_bytes, law.wanted_request_bytes) =
             (Phase::Cruise, 7_500_000, 8 << 10, 8 << 10);
@@ -188,7 +230,7 @@ mod tests {
 
     #[test]
     fn requests_that_were_made_for_a_slower_path_grow_again() {
-        let mut law = Notify::new(Limits::default());
+        let mut law = law();
         let (min_rtt_us, srtt_us) = (1_200, 1_400);
         law.note(PathState { min_rtt_us, srtt_us, command_window: 512, ..PathState::default() });
         law.phase = Phase::Cruise;
@@ -204,7 +246,7 @@ mod tests {
 
     #[test]
     fn what_others_may_leave_again_makes_no_smaller_requests() {
-        let mut law = Notify::new(Limits::default());
+        let mut law = law();
         law.note(PathState { min_rtt_us: 32_800, srtt_us: 40_600, command_window: 512, ..PathState::default() });
         (law.phase, law.capacity) = (Phase::Cruise, 1_640_000);
         // In this order: what has arrived in this read, and whether R of 8 KiB stays.
