@@ -191,7 +191,7 @@ impl Notify {
 
     fn rest_settings(&mut self) {
         let idle = self.phase == Phase::Cruise && !self.read.used;
-        let least = if idle { self.allowed_request(self.request()) } else { 0 };
+        let least = if idle { self.nearest_request(self.request()) } else { 0 };
         self.read = ThisRead::default();
         self.rivals.until_us = 0;
         (self.steps.gained, self.steps.short_us) = (0, None);

@@ -42,7 +42,7 @@ impl Notify {
     }
 
     /// The nearest power of two: the one above from 3/4 of it on.
-    fn nearest_request(&self, bytes: u64) -> u32 {
+    pub(super) fn nearest_request(&self, bytes: u64) -> u32 {
         self.allowed_request(1u64 << (bytes * 4 / 3).max(1).ilog2())
     }
 
@@ -193,6 +193,17 @@ mod tests {
             assert_eq!(law.wanted_request_bytes, kib << 10, "{in_flight} in flight, {rate} B/s");
             law.rest_settings();
             assert_eq!(law.request_bytes, kib << 10, "at rest, {in_flight} in flight, {rate} B/s");
+        }
+    }
+
+    /// What is in force may be of anyone's making.
+    #[test]
+    fn what_stays_at_rest_is_a_power_of_two() {
+        for (in_force_bytes, kib) in [(60_000, 64), (40_000, 32), (100 << 20, 16 << 10)] {
+            let mut law = Notify::new(Limits::default());
+            (law.phase, law.capacity, law.request_bytes) = (Phase::Cruise, 467_000, in_force_bytes);
+            law.rest_settings();
+            assert_eq!(law.request_bytes, law.allowed_request(kib << 10), "{in_force_bytes} bytes");
         }
     }
 
