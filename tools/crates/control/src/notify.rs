@@ -190,8 +190,8 @@ impl Notify {
     }
 
     fn rest_settings(&mut self) {
-        let idle = self.phase == Phase::Cruise && !self.read.used;
-        let least = if idle { self.nearest_request(self.request()) } else { 0 };
+        let unused = self.phase == Phase::Cruise && !self.read.used;
+        let least = if unused { self.nearest_request(self.request()) } else { 0 };
         self.read = ThisRead::default();
         self.rivals.until_us = 0;
         (self.steps.gained, self.steps.short_us) = (0, None);
@@ -406,8 +406,13 @@ impl Notify {
     }
 
     fn asked(&self) -> bool {
+        self.asked_but_for(1)
+    }
+
+    /// Readers ask for all of W, or so many requests less.
+    fn asked_but_for(&self, requests: u64) -> bool {
         let request = self.request().max(1);
-        (self.readers.claimed_bytes() / request).saturating_add(1) >= self.window_bytes / request
+        (self.readers.claimed_bytes() / request).saturating_add(requests) >= self.window_bytes / request
     }
 
     /// In words. What is asked for, does not arrive and does not wait for TCP either is with the target's disk.

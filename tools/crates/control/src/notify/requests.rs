@@ -60,18 +60,12 @@ impl Notify {
         now_us - *self.read.slower_us.get_or_insert(now_us) < PASSING_US
     }
 
-    /// Readers ask for all of W, but for what whole requests of several disks leave. Where they do not, C may be no more than
-    /// they ask for.
-    fn fully_used(&self) -> bool {
-        let request = self.request().max(1);
-        self.readers.claimed_bytes() / request + self.readers.sharing() > self.window_bytes / request
-    }
-
     /// Changes the request size when W has no room for more commands, when requests turn out to be too coarse for the path, or
     /// for losses that leave little of it, and back; rarely, since each change drains the queue.
     pub(super) fn fit_request(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
-        self.read.used |= self.phase == Phase::Cruise && self.fully_used();
+        // Where readers ask for less than W, but for what whole requests of several disks leave, C may be no more than that.
+        self.read.used |= self.phase == Phase::Cruise && self.asked_but_for(self.readers.sharing() - 1);
         let best = self.request_for(self.capacity);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
         let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes());
