@@ -35,7 +35,8 @@ PARTS = {
 # Booting, looking for leaks, and what the parts do beyond their time.
 SPARE_S = 1800
 MEMORY_MB = 1536
-PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5", "target.tpg_attributes.tcp_pacing_shift=13")
+PACING = ("target.tpg_attributes.tcp_pacing=1", "target.tpg_attributes.tcp_pacing_shift=13")
+PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5", *PACING)
 
 
 def default_parts(engine_name: str) -> list[str]:

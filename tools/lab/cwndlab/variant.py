@@ -21,9 +21,9 @@ CACHED_MB = 2800
 VARIANTS = ("stock", "static", "bbr", "rwnd", "feedback")
 # A machine with 32 GiB has about this much for all sockets together; the guest's own memory is small.
 TCP_MEM_PAGES = "196608 262144 393216"
-# What the README asks for on the target, beside the sysctls; of the second only the patched kernel knows.
+# What the README asks for on the target, beside the sysctls; of the latter only the patched kernel knows.
 COMMAND_WINDOW = {"default_cmdsn_depth": 512}
-SHORT_BURSTS = {"tcp_pacing_shift": 13}
+PACING = {"tcp_pacing": 1, "tcp_pacing_shift": 13}
 DEBIAN_QDISC = "fq_codel"  # Debian's linux-sysctl-defaults
 
 
@@ -48,10 +48,11 @@ def plan(
     tmpfiles: list[str] = []
     iscsid: list[str] = []
     queue: dict[str, str] = {}
-    static = dict.fromkeys(values["static"])
+    static = values["static"] if variant in ("static", "bbr", "rwnd") else dict.fromkeys(values["static"])
     qdisc = {"initiator": DEBIAN_QDISC, "target": DEBIAN_QDISC}
     if variant != "stock":
-        portal_group = COMMAND_WINDOW | (SHORT_BURSTS if patched else {})
+        pacing = PACING if static["pacing"] is None else PACING | {"tcp_pacing": int(static["pacing"])}
+        portal_group = COMMAND_WINDOW | (pacing if patched else {})
         values["target"]["tpg_attributes"] = portal_group | values["target"]["tpg_attributes"]
         tmpfiles = config_lines("tmpfiles.d/lio-cwnd.conf")
         iscsid = config_lines("iscsid/lio-cwnd.conf")
@@ -64,10 +65,6 @@ def plan(
                     qdisc[machine] = value
                 else:
                     lines.append(line)
-    if variant in ("static", "bbr", "rwnd"):
-        static = values["static"]
-        if static["pacing"] is not None:
-            qdisc["target"] = "fq" if static["pacing"] else DEBIAN_QDISC
     if variant == "bbr":
         values["target"]["cc"] = "bbr"
 

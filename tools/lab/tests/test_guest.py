@@ -28,6 +28,7 @@ OFF = ("target.tpg_attributes.cwnd_feedback=0",)
 SEARCHES = ("linear", "binary")
 # 23 packets; TCP's own bursts of a millisecond at a third of the rate are as many.
 SHORT_QUEUE = ("workload.runtime_s=3", "net.rate_mbit=700", "net.rtt_ms=4", "net.queue_bdp=0.1")
+NOT_PACED = ("static.pacing=false",)
 SHIFT = "target.tpg_attributes.tcp_pacing_shift"
 CHANGES = (
     "workload.runtime_s=8",
@@ -60,6 +61,7 @@ RUNS = {
     "lossy again": ("lossy", "feedback", LOSSY),
     "another seed": ("lossy", "feedback", (*LOSSY, "net.seed=2")),
     **{f"loss {pct}": ("lossy", "static", (f"net.loss_pct={pct}",)) for pct in LOSS_PCT},
+    "loss 5 not paced": ("lossy", "static", ("net.loss_pct=5", *NOT_PACED)),
     "ecn": ("wan-100m-20ms", "static", (*SHORT, "net.aqm=fq_codel", "net.ecn=true")),
     "ecn off": ("wan-100m-20ms", "static", (*SHORT, "net.aqm=fq_codel")),
     "verify": ("verify", "feedback", ()),
@@ -69,6 +71,7 @@ RUNS = {
     "far stock": ("wan-1g-50ms", "stock", (*SHORT, *OFF)),
     **{f"far {name}": ("wan-1g-50ms", "feedback", (*SHORT, *OFF, f"daemon.strategy={name}")) for name in SEARCHES},
     **{f"pacing shift {shift}": ("wan-100m-20ms", "static", (*SHORT_QUEUE, f"{SHIFT}={shift}")) for shift in (0, 13)},
+    "not paced": ("wan-100m-20ms", "static", (*SHORT_QUEUE, *NOT_PACED)),
     "long": ("wan-1g-200ms", "feedback", ("workload.runtime_s=5",)),
     "two disks": ("wan-100m-20ms", "feedback", (*SHORT, "workload.luns=2")),
     "unequal disks": ("wan-1g-50ms", "feedback", UNEQUAL),
@@ -165,6 +168,16 @@ def test_with_the_attribute_off_nothing_is_changed(results):
 def test_shorter_bursts_fit_a_short_queue(results):
     long, short = (results[f"pacing shift {shift}"] for shift in (0, 13))
     assert short["throughput_bytes_per_s"] > 2 * long["throughput_bytes_per_s"]
+
+
+def test_tcp_paces_what_a_short_queue_does_not_hold(results):
+    paced, not_paced = (results[run]["throughput_bytes_per_s"] for run in ("pacing shift 13", "not paced"))
+    assert paced > 1.1 * not_paced
+
+
+def test_where_much_is_lost_nothing_is_paced(results):
+    paced, not_paced = (results[run]["throughput_bytes_per_s"] for run in ("loss 5", "loss 5 not paced"))
+    assert paced > 0.98 * not_paced  # 0.94 if all is
 
 
 def test_a_read_takes_no_more_packets_than_it_fills(results):

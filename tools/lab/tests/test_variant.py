@@ -32,7 +32,8 @@ def test_static_takes_its_numbers_and_window():
     static = made("static", "static.queue_depth=7", "static.window_kb=512", "static.pacing=true")
     assert static["static"]["queue_depth"] == 7
     assert static["iscsid"][-1] == "node.conn[0].tcp.window_size = 524288"
-    assert static["nic_qdisc"]["target"] == "fq"
+    assert static["scenario"]["target"]["tpg_attributes"]["tcp_pacing"] == 1
+    assert made("static", "static.pacing=false")["scenario"]["target"]["tpg_attributes"]["tcp_pacing"] == 0
     assert not static["daemon"]
 
 
@@ -49,7 +50,7 @@ def test_the_initiators_window_wins_everywhere():
 def test_the_qdisc_is_each_cards_own_and_no_sysctl_of_the_guest():
     for lines in made("feedback")["sysctl"].values():
         assert not any("default_qdisc" in line for line in lines)
-    assert made("feedback")["nic_qdisc"] == {"initiator": "fq", "target": "fq"}
+    assert made("feedback")["nic_qdisc"] == {"initiator": "fq", "target": "fq_codel"}
     assert "fq" not in made("stock")["nic_qdisc"].values()
 
 
@@ -66,4 +67,5 @@ def test_the_portal_group_is_the_readmes_unless_the_scenario_or_the_kernel_says_
         made("stock")["scenario"]["target"]["tpg_attributes"],
     ]
     window = {"default_cmdsn_depth": 512}
-    assert attributes == [window | {"tcp_pacing_shift": 13}, window | {"tcp_pacing_shift": 11}, window, {}]
+    pacing = window | {"tcp_pacing": 1, "tcp_pacing_shift": 13}
+    assert attributes == [pacing, pacing | {"tcp_pacing_shift": 11}, window, {}]
