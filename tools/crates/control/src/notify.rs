@@ -121,6 +121,8 @@ struct ThisRead {
     full: bool,
     /// When F was last less than 7/8 of W by a request or more, or no more after a hole.
     short_us: u64,
+    /// The most that readers have had in flight.
+    most_asked_bytes: u64,
     /// When readers last left some of W unused.
     left_us: Option<u64>,
     /// What they ask for; and that this is less than they may, and all that they want.

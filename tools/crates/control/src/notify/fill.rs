@@ -14,12 +14,17 @@ const RETURN_US: u64 = 2_000_000;
 /// Requests that the start asks for beyond cwnd before there are bunches: one is the page's question, one has come in part,
 /// and one is on its way to the target.
 const AHEAD_REQUESTS: u64 = 3;
+/// Readers that never had more in flight for so long may have it all at once, and a little more.
+const FEW_BYTES: u64 = 64 << 10;
+const FEW_TRIPS: u64 = 4;
 
 impl Notify {
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
     /// let through anew when they come back. Before C is known each byte that arrives lets two through.
     pub(super) fn fill(&mut self, input: &Input<'_>) {
         self.read.bunches.paused = false;
+        let asked = self.readers.asked_bytes();
+        self.read.most_asked_bytes = self.read.most_asked_bytes.max(asked);
         let full = std::mem::take(&mut self.read.full);
         if self.lossy(input.now_us) {
             // What waits for cwnd makes no queue on the path.
@@ -31,11 +36,11 @@ impl Notify {
         let lump = self.request();
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
-        let asked = self.readers.asked_bytes();
         let overflowed = self.blocked(input.now_us, THRESHOLD_TRIPS);
         let bunches = prompt && !overflowed && self.asks_in_bunches(input, asked);
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
-        let left = self.filled_bytes > used && !self.readers.compete();
+        let kept = used.max(if self.few(input.now_us) { FEW_BYTES / 2 * 3 } else { 0 });
+        let left = self.filled_bytes > kept && !self.readers.compete();
         if left {
             (self.read.left_us, self.bucket_bytes) = (Some(input.now_us), lump);
         }
@@ -49,7 +54,7 @@ impl Notify {
         }
         let slow_start_bytes = self.slow_start_bytes();
         let window_bytes = self.most_filled_bytes(careful, slow_start_bytes);
-        self.filled_bytes = if left { used } else { self.filled_bytes }.min(window_bytes);
+        self.filled_bytes = if left { kept } else { self.filled_bytes }.min(window_bytes);
         if self.stalled(input, asked, done) {
             return;
         }
@@ -97,6 +102,13 @@ impl Notify {
             self.bucket_bytes = self.bucket_bytes.min(lump);
         }
         self.read.full = self.phase == Phase::Cruise && self.filled_bytes + lump > window_bytes;
+    }
+
+    /// Readers have had little in flight for long enough to tell, and have lost nothing.
+    fn few(&self, now_us: u64) -> bool {
+        self.read.most_asked_bytes <= FEW_BYTES
+            && self.read.losses.last_us.is_none()
+            && now_us - self.read.began_us > FEW_TRIPS * self.trip_us()
     }
 
     /// What of W may be let through in the end.
@@ -224,6 +236,30 @@ pub(super) mod tests {
         assert_eq!(look(&mut law, 20_000), 11, "not what ten milliseconds let through");
         let request_us = law.request_us();
         assert_eq!(look(&mut law, 20_000 + 2 * request_us), 13);
+    }
+
+    #[test]
+    fn a_reader_of_little_at_a_time_may_have_it_at_once() {
+        let loss = Some(40 * RTT_US);
+        for (most_asked, trips, lost_us, kept) in
+            [(4, 50, None, 6), (5, 50, None, 1), (4, 3, None, 1), (4, 50, loss, 1)]
+        {
+            let mut law = holed(RATE, 400);
+            (law.read.began_us, law.read.losses.last_us) = ((50 - trips) * RTT_US, lost_us);
+            law.path.command_window = 512;
+            let (lump, now_us) = (law.request(), 50 * RTT_US);
+            assert_eq!(lump, 16 << 10);
+            (law.window_bytes, law.filled_bytes) = (20 * lump, 8 * lump);
+            for (looks, in_flight) in [most_asked, 0, 0].into_iter().enumerate() {
+                let now_us = now_us + looks as u64 * 1_000;
+                let (reading, prompt, request_bytes, max_depth) = (true, true, lump as u32, 512);
+                let disk = DiskState { reading, prompt, in_flight, request_bytes, max_depth, ..DiskState::default() };
+                law.readers.look(now_us, RTT_US, &[disk]);
+                (law.moving_us, law.last_tick_us) = (now_us, now_us);
+                law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
+            }
+            assert_eq!(law.filled_bytes, kept * lump, "{most_asked} after {trips}, loss {lost_us:?}");
+        }
     }
 
     /// What trains err by and the slack are more than a short queue holds: none of it is asked for on the way to W.
