@@ -403,8 +403,12 @@ impl Notify {
     /// The readers want more than the window lets through, and TCP lets the window through.
     fn asked_in_full(&self) -> bool {
         // A cwnd a little below W may never be filled, and then never grows: there W has to go first.
-        let cwnd_bytes = self.path_cwnd_bytes().saturating_add(self.request());
-        self.asked() && (cwnd_bytes >= self.path_bytes() || u64::from(self.path.notsent_bytes) < self.request())
+        self.asked() && (self.let_through() || u64::from(self.path.notsent_bytes) < self.request())
+    }
+
+    /// cwnd holds all of W but a request.
+    fn let_through(&self) -> bool {
+        self.path_cwnd_bytes().saturating_add(self.request()) >= self.path_bytes()
     }
 
     fn asked(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::Input;
 use crate::rate::{carried, per_second};
 
 /// The least and the longest time without what has failed before: near by fifty round trips are over before much is seen.
-const LEAST_PATIENCE_US: u64 = 1_000_000;
+pub(super) const LEAST_PATIENCE_US: u64 = 1_000_000;
 const MAX_PATIENCE_US: u64 = 10_000_000;
 
 /// Least packets of a train that tells C well.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the target tells of losses: whose they are, and what follows.
 
-use super::cruise::much_slower;
+use super::cruise::{LEAST_PATIENCE_US, much_slower};
 use super::{CRUISE_PAGE_US, Notify, RECOVERY_TRIPS, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::carried;
@@ -12,6 +12,8 @@ const BLAME_TRIPS: u64 = 3;
 pub(super) const LOST_US: u64 = 5_000_000;
 /// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
 const OWN_LOSSES: usize = 3;
+/// So many packets are no long queue, however slow or near the path.
+const ROOM_PKTS: u64 = 16;
 
 /// What one read has lost.
 #[derive(Debug, Default)]
@@ -74,7 +76,7 @@ impl Notify {
         let since_us = self.read.losses.since_us.max(self.read.began_us).max(last_us.unwrap_or(0));
         let span_us = self.path.asked_us.saturating_sub(since_us);
         let losses = u64::from(losses).min(1 + span_us / apart_us) as usize;
-        let long_us = THRESHOLD_TRIPS * self.trip_us();
+        let long_us = (THRESHOLD_TRIPS * self.trip_us()).max(LEAST_PATIENCE_US);
         self.read.losses.own_us.retain(|&us| now_us - us <= long_us);
         // One page alone does not make it such a path.
         self.read.losses.own_us.extend(std::iter::repeat_n(now_us, losses.min(OWN_LOSSES - 1)));
@@ -131,7 +133,9 @@ impl Notify {
         let waited_us = if brimmed { queue_us.max(before_us) } else { queue_us.min(before_us) };
         if waited_us > self.queue_low_us() {
             let lost_at = self.lost_bytes();
-            let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes());
+            // A cwnd that is less than the path holds after other losses is no threshold.
+            let least = if self.gentle(now_us) { self.least_full_bytes() } else { 0 };
+            let most = lost_at.max(self.slack_bytes()).saturating_add(self.late_bytes()).max(least);
             // W itself was the threshold; but what others take is answered by them.
             self.window_bytes =
                 if most >= self.window_bytes && !taken { self.backed_off(now_us) } else { self.window_bytes.min(most) };
@@ -170,7 +174,9 @@ impl Notify {
 
     /// There is a queue that may have lost something.
     pub(super) fn overflows(&self) -> bool {
-        self.whole_queue_us() > self.rtt_us() / 4
+        let room_bytes = ROOM_PKTS * u64::from(self.path.mss_bytes);
+        let room_us = (room_bytes * 1_000_000).checked_div(self.capacity).unwrap_or(0);
+        self.whole_queue_us() > (self.rtt_us() / 4).max(room_us)
     }
 
     /// All of the path was in flight, and something waits: the queue may be short.
@@ -264,6 +270,16 @@ mod tests {
             law.read.holes.last_us = before_hole.map(|_| 99 * RTT_US);
             law.read.holes.first = before_hole.map(|rate| (99 * RTT_US, rate));
             assert_eq!(given_way(&mut law, 100, rate), (true, requests), "{rate} B/s, {before_hole:?}");
+        }
+    }
+
+    /// In requests: two of cwnd, or what nearly all of the path holds where trains have told what that is.
+    #[test]
+    fn a_cwnd_that_is_less_than_the_path_is_no_threshold() {
+        for (train, requests) in [(0, 2), (1_900_000, 10)] {
+            let mut law = lost(4_000, 4_000, 4_000, 8);
+            law.found.train = train;
+            assert_eq!(given_way(&mut law, 100, 1_900_000), (true, requests), "trains of {train} B/s");
         }
     }
 
@@ -392,10 +408,13 @@ mod tests {
 
     #[test]
     fn losses_that_a_queue_explains_are_not() {
-        let mut law = cruising(6_000);
-        for trip in (10..60).step_by(5) {
-            law.own_losses(&at(trip), 1);
+        // Sixteen packets take 29 ms.
+        for (queue_us, own) in [(28_000, true), (30_000, false)] {
+            let mut law = cruising(queue_us);
+            for trip in (10..100).step_by(20) {
+                law.own_losses(&at(trip), 1);
+            }
+            assert_eq!(law.lossy(100 * RTT_US), own, "{queue_us} us");
         }
-        assert!(!law.lossy(60 * RTT_US));
     }
 }

@@ -73,7 +73,9 @@ impl Notify {
         let crowded = crowds(self.request());
         // The slack makes a long queue, and is more than a short one holds.
         let long = self.slack_us() > self.late_trip_us() / 4;
-        let coarse = best < self.request_bytes && !crowds(best.into()) && long && self.read.used;
+        // C may be no more than readers ask for, or cwnd lets through.
+        let told = self.read.used && self.let_through();
+        let coarse = best < self.request_bytes && !crowds(best.into()) && long && told;
         let passing = self.passing(now_us);
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
@@ -116,6 +118,12 @@ mod tests {
         Notify { window_bytes: 1, ..Notify::new(Limits::default()) }
     }
 
+    /// cwnd holds all of W.
+    fn path(min_rtt_us: u32, srtt_us: u32) -> PathState {
+        let (command_window, snd_cwnd_pkts, mss_bytes) = (512, 1000, 1448);
+        PathState { min_rtt_us, srtt_us, command_window, snd_cwnd_pkts, mss_bytes, ..PathState::default() }
+    }
+
     #[test]
     fn the_first_requests_are_as_small_as_their_number_allows() {
         for (rtt_ms, command_window, max_depth, disks, kib) in [
@@ -153,8 +161,7 @@ mod tests {
             (12_500_000, 133_000, 64, 64), // no long queue
         ] {
             let mut law = law();
-            let srtt_us = rtt_us + 2_000;
-            law.note(PathState { min_rtt_us: rtt_us, srtt_us, command_window: 512, ..PathState::default() });
+            law.note(path(rtt_us, rtt_us + 2_000));
             (law.phase, law.capacity) = (Phase::Cruise, rate);
             (law.request_bytes, law.wanted_request_bytes) = (from_kib << 10, from_kib << 10);
             law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
@@ -170,7 +177,7 @@ mod tests {
             [(1, 467_000, 64), (1, 430_000, 64), (2, 873_000, 64), (2, 467_000, 64), (3, 467_000, 4)]
         {
             let mut law = law();
-            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, command_window: 512, ..PathState::default() });
+            law.note(path(rtt_us, rtt_us));
             (law.phase, law.capacity) = (Phase::Cruise, rate);
             (law.request_bytes, law.wanted_request_bytes) = (request_bytes, request_bytes);
             law.window_bytes = law.window_for(law.capacity);
@@ -215,12 +222,26 @@ mod tests {
         assert_eq!(sizes, [16 << 10; 4]);
     }
 
+    /// W is nine packets, and two requests.
+    #[test]
+    fn a_rate_that_a_small_cwnd_lets_through_makes_no_smaller_requests() {
+        for (snd_cwnd_pkts, kib) in [(31, 32), (32, 4)] {
+            let mut law = law();
+            law.note(PathState { snd_cwnd_pkts, ..path(100_000, 100_000) });
+            (law.phase, law.capacity, law.read.used) = (Phase::Cruise, 129_000, true);
+            (law.request_bytes, law.wanted_request_bytes) = (32 << 10, 32 << 10);
+            law.window_bytes = 9 * 1448 + law.slack_bytes();
+            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
+            assert_eq!(law.wanted_request_bytes, kib << 10, "{snd_cwnd_pkts} packets");
+        }
+    }
+
     /// W is cwnd's then, and small requests end in short packets.
     #[test]
     fn where_losses_leave_less_than_half_of_the_path_requests_are_larger_until_they_end() {
         const RTT_US: u64 = 10_000;
         let mut law = law();
-        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_500, command_window: 512, mss_bytes: 1448, ..law.path });
+        law.note(path(10_000, 10_500));
         (law.phase, law.capacity, law.request_bytes, law.wanted_request_bytes) =
             (Phase::Cruise, 7_500_000, 8 << 10, 8 << 10);
         law.read.losses.lossy_until_us = Some(400 * RTT_US);
@@ -236,8 +257,7 @@ mod tests {
     #[test]
     fn requests_that_were_made_for_a_slower_path_grow_again() {
         let mut law = law();
-        let (min_rtt_us, srtt_us) = (1_200, 1_400);
-        law.note(PathState { min_rtt_us, srtt_us, command_window: 512, ..PathState::default() });
+        law.note(path(1_200, 1_400));
         law.phase = Phase::Cruise;
         for (rate, from_kib, to_kib) in
             [(70_000_000, 4, 16), (11_500_000, 4, 4), (34_000_000, 4, 8), (6_000_000, 16, 4)]
@@ -252,7 +272,7 @@ mod tests {
     #[test]
     fn what_others_may_leave_again_makes_no_smaller_requests() {
         let mut law = law();
-        law.note(PathState { min_rtt_us: 32_800, srtt_us: 40_600, command_window: 512, ..PathState::default() });
+        law.note(path(32_800, 40_600));
         (law.phase, law.capacity) = (Phase::Cruise, 1_640_000);
         // In this order: what has arrived in this read, and whether R of 8 KiB stays.
         for (now_us, reached, stays) in [
