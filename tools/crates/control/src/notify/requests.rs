@@ -64,7 +64,7 @@ impl Notify {
     /// for losses that leave little of it, and back; rarely, since each change drains the queue.
     pub(super) fn fit_request(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
-        // Where readers ask for less than W, but for what whole requests of several disks leave, C may be no more than that.
+        // All but what whole requests of several disks leave.
         self.read.used |= self.phase == Phase::Cruise && self.asked_but_for(self.readers.sharing() - 1);
         let best = self.request_for(self.capacity);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
@@ -210,8 +210,8 @@ mod tests {
 
     #[test]
     fn requests_are_no_smaller_than_commands_allow() {
-        let mut law = Notify::new(Limits::default());
-        law.note(PathState { min_rtt_us: 8_000, srtt_us: 8_000, command_window: 16, ..PathState::default() });
+        let mut law = law();
+        law.note(PathState { command_window: 16, ..path(8_000, 8_000) });
         (law.phase, law.capacity) = (Phase::Cruise, 12_500_000);
         let mut sizes = vec![];
         for round in 1..5 {
