@@ -11,7 +11,7 @@ from cwndlab import boot, runs
 from cwndlab.images import Images
 from cwndlab.paths import LabError
 from cwndlab.scenario import load
-from cwndlab.variant import plan
+from cwndlab.variant import PACING, plan
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ PARTS = {
 # Booting, looking for leaks, and what the parts do beyond their time.
 SPARE_S = 1800
 MEMORY_MB = 1536
-PACING = ("target.tpg_attributes.tcp_pacing=1", "target.tpg_attributes.tcp_pacing_shift=13")
-PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5", *PACING)
+PACED = (f"target.tpg_attributes.{name}={value}" for name, value in PACING.items())
+PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5", *PACED)
 
 
 def default_parts(engine_name: str) -> list[str]:

@@ -14,9 +14,10 @@ const RETURN_US: u64 = 2_000_000;
 /// Requests that the start asks for beyond cwnd before there are bunches: one is the page's question, one has come in part,
 /// and one is on its way to the target.
 const AHEAD_REQUESTS: u64 = 3;
-/// Readers that never had more in flight for so long may have it all at once, and a little more.
+/// Readers that never had more in flight for so long may have it all at once, and what is left to them then.
 const FEW_BYTES: u64 = 64 << 10;
 const FEW_TRIPS: u64 = 4;
+const FEW_LEFT_BYTES: u64 = 96 << 10;
 
 impl Notify {
     /// Lets W through at the rate C: at once, it would leave the target in one burst. What the readers left unused is
@@ -39,7 +40,7 @@ impl Notify {
         let overflowed = self.blocked(input.now_us, THRESHOLD_TRIPS);
         let bunches = prompt && !overflowed && self.asks_in_bunches(input, asked);
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
-        let kept = used.max(if self.few(input.now_us) { FEW_BYTES / 2 * 3 } else { 0 });
+        let kept = used.max(if self.few(input.now_us) { FEW_LEFT_BYTES } else { 0 });
         let left = self.filled_bytes > kept && !self.readers.compete();
         if left {
             (self.read.left_us, self.bucket_bytes) = (Some(input.now_us), lump);

@@ -10,7 +10,7 @@ use crate::rate::carried;
 const BLAME_TRIPS: u64 = 3;
 /// Other flows that fill the queue lose something at least so often, and so does this one.
 pub(super) const LOST_US: u64 = 5_000_000;
-/// A path that loses so often within [`THRESHOLD_TRIPS`], and not for a queue, loses by itself.
+/// A path that loses so often within [`THRESHOLD_TRIPS`], or [`LEAST_PATIENCE_US`], and not for a queue, loses by itself.
 const OWN_LOSSES: usize = 3;
 /// So many packets are no long queue, however slow or near the path.
 const ROOM_PKTS: u64 = 16;
