@@ -111,11 +111,19 @@ def _run(
     answer = json.loads((out / "result.json").read_text())
     if "error" in answer:
         raise LabError(f"{answer['error']}; see {out}")
+    settings = _lines(out / "settings.jsonl")
     if keep:
         print(f"kept: {where}", file=sys.stderr)
     else:
         shutil.rmtree(where, ignore_errors=True)
-    return answer | {"cpu_waited_share": waited}
+    return answer | {"settings": settings, "cpu_waited_share": waited}
+
+
+def _lines(path: Path) -> list[dict]:
+    if not path.exists():
+        return []
+    with open(path) as file:
+        return [json.loads(line) for line in file]
 
 
 def _start(machine: Machine, where: Path, environment: dict[str, str], prefix: list[str]) -> subprocess.Popen:

@@ -4,6 +4,7 @@
 import ctypes
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -71,10 +72,6 @@ def cpu_mhz() -> float | None:
     return next((float(line.partition(":")[2]) for line in lines if line.startswith("cpu MHz")), None)
 
 
-def record_of(path: str) -> list[dict]:
-    return [json.loads(line) for line in Path(path).read_text().splitlines()] if os.path.exists(path) else []
-
-
 def run(plan: dict, there: Any, iqns: list[str]) -> dict:
     """The whole measurement; the guest's half of the result."""
     scenario, iqn = plan["scenario"], iqns[0]
@@ -119,6 +116,8 @@ def run(plan: dict, there: Any, iqns: list[str]) -> dict:
         daemon.send_signal(signal.SIGTERM)
         if daemon.wait():
             raise RuntimeError(f"iscsi-cwndd: exit {daemon.returncode}: {Path('/host/cwndd.log').read_text()[-300:]}")
+        # Of many near disks it is hundreds of thousands of lines, which this machine has no memory to parse.
+        shutil.copyfile("/run/settings.jsonl", "/host/settings.jsonl")
     restored = {"initiator": initiator.settings(iqn, disks)}
     found = there.found()
     result = {
@@ -137,7 +136,6 @@ def run(plan: dict, there: Any, iqns: list[str]) -> dict:
         "mib": {key: grown for key, n in after["mib"].items() if (grown := n - before["mib"].get(key, 0))},
         "connections": {"before": before["connections"], "after": after["connections"]},
         "samples": [sample | {"clock_us": sample["clock_us"] - ahead_us} for sample in found["samples"]],
-        "settings": record_of("/run/settings.jsonl"),
         "qdiscs": {"initiator": net.qdiscs("initiator"), **found["qdiscs"]},
     }
     if joined:

@@ -42,8 +42,16 @@ def interrupted(out):
 
 
 def test_a_run_that_ends_well_leaves_nothing(guest):
-    assert guest(answer) == {"kernel": "6.12", "cpu_waited_share": 0.0}
+    assert guest(answer) == {"kernel": "6.12", "settings": [], "cpu_waited_share": 0.0}
     assert not guest.where.exists()
+
+
+def test_what_the_daemon_set_is_left_beside_the_answer(guest):
+    def recorded(out):
+        answer(out)
+        (out / "settings.jsonl").write_text('{"t_us": 1}\n{"t_us": 2}\n')
+
+    assert guest(recorded)["settings"] == [{"t_us": 1}, {"t_us": 2}]
 
 
 @pytest.mark.parametrize("end", [stopped, interrupted])
