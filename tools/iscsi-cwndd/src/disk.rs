@@ -216,25 +216,25 @@ impl TunedDisk {
         }
     }
 
-    /// Makes the changes that are needed, and returns the one that has to be made by the session's thread: a request
-    /// size. The depth never waits for it; a read-ahead does, because the kernel may change it with the request size.
+    /// Makes the changes that are needed, and returns the one that has to be made by the session's thread: a request size, once
+    /// it may. The depth never waits for it; a read-ahead does, because the kernel may change it with the request size.
     pub fn apply(
         &mut self,
         host: &dyn Host,
         store: &mut Store,
         wanted: &Knobs<Option<u32>>,
+        may_freeze: bool,
         reason: &str,
         log: &mut Throttle,
     ) -> Option<Job> {
         let mut changes: Vec<(Knob, u32)> = Vec::new();
+        let mut waits = self.freezing.is_some();
         for knob in Knob::ALL {
             let Some(mut wanted) = *wanted.get(knob) else { continue };
             if knob == Knob::MaxSectorsKb && self.above_kb.is_some() {
                 wanted = self.own_request_kb();
             }
-            if knob != Knob::QueueDepth
-                && (self.freezing.is_some() || matches!(changes[..], [(Knob::MaxSectorsKb, _), ..]))
-            {
+            if knob != Knob::QueueDepth && waits {
                 continue;
             }
             let in_force = *self.in_force.get(knob);
@@ -242,11 +242,20 @@ impl TunedDisk {
             if done || self.left_alone.get(knob).is_some() {
                 continue;
             }
-            if knob == Knob::MaxSectorsKb && !host.takes(&self.disk, wanted) {
-                continue;
+            if knob == Knob::MaxSectorsKb {
+                if !may_freeze {
+                    waits = true;
+                    continue;
+                }
+                if !host.takes(&self.disk, wanted) {
+                    continue;
+                }
             }
             match host.get(&self.disk, knob) {
-                Ok(found) if found == in_force => changes.push((knob, wanted)),
+                Ok(found) if found == in_force => {
+                    waits |= knob == Knob::MaxSectorsKb;
+                    changes.push((knob, wanted));
+                }
                 Ok(found) => self.surrender(knob, found),
                 Err(error) => self.leave_alone(knob, format!("cannot be read: {error}")),
             }

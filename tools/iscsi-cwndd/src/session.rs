@@ -301,9 +301,10 @@ impl TunedSession {
             return;
         }
         let (idle_after_us, count) = (world.config.idle_after_us(), self.disks.len());
-        let mut next = (1..=count).map(|n| (self.questioned + n) % count);
         let reads = |&n: &usize| self.disks.get(n).is_some_and(|disk| disk.reading(now_us, idle_after_us));
-        self.questioned = next.find(reads).unwrap_or(0);
+        let answers = |&n: &usize| self.disks.get(n).is_some_and(|disk| disk.freezing.is_none());
+        let mut next = (1..=count).map(|n| (self.questioned + n) % count).filter(reads);
+        self.questioned = next.clone().find(answers).or_else(|| next.next()).unwrap_or(0);
         let Some(disk) = self.disks.get(self.questioned) else { return };
         self.asking = Some(self.info.login.clone());
         self.asked_us = now_us;
@@ -411,9 +412,13 @@ impl TunedSession {
     fn apply(&mut self, world: &mut World<'_>) {
         let Some(output) = &self.output else { return };
         let read_ahead_bytes = output.read_ahead_bytes.min(world.max_read_ahead_bytes);
+        // One after the other, and between two of them the page may be asked for.
+        let mut freezing = self.disks.iter().any(|disk| disk.freezing.is_some());
         for (disk, depth) in self.disks.iter_mut().zip(&output.depths) {
             let wanted = disk.wanted(output.request_bytes, read_ahead_bytes, *depth);
-            if let Some(job) = disk.apply(world.host, world.store, &wanted, &output.reason, world.log) {
+            let job = disk.apply(world.host, world.store, &wanted, !freezing, &output.reason, world.log);
+            if let Some(job) = job {
+                freezing = true;
                 world.crew.submit(self.info.sid, job);
             }
         }

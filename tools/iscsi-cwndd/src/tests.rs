@@ -395,14 +395,35 @@ fn trouble_while_a_queue_is_frozen_stops_what_was_to_follow() {
     // The login's page changes the request size, and the read-ahead once that is done.
     lab.run_us(1000, &[]);
     while lab.tuner().sessions[0].disks[0].freezing.is_none() {
-        lab.run_us(1000, &[]);
         assert!(lab.sim.state().writes.is_empty());
+        lab.run_us(1000, &[]);
     }
     lab.tuner().sessions[0].feedback = Feedback::Trouble("a bad answer to a question asked before".into());
     lab.run(5, &[]);
     let state = lab.sim.state();
     let written = |knob| state.writes.iter().filter(|write| write.1 == knob).count();
-    assert_eq!((written(Knob::MaxSectorsKb), written(Knob::ReadAheadKb)), (2, 0), "{:?}", state.writes);
+    assert_eq!((written(Knob::MaxSectorsKb), written(Knob::ReadAheadKb)), (1, 0), "{:?}", state.writes);
+}
+
+#[test]
+fn while_the_queue_of_one_disk_is_frozen_another_is_asked_and_keeps_its_request_size() {
+    let mut lab = Lab::new();
+    lab.run_us(1000, &[]);
+    lab.tuner().sessions[0].disks[0].freezing = Some(16);
+    let written = |lab: &Lab| {
+        let mut names: Vec<_> = lab.sim.state().writes.iter().map(|write| (write.0.clone(), write.1)).collect();
+        names.dedup();
+        names
+    };
+    lab.run(2, &["sda", "sdb"]);
+    // The login asked the first disk.
+    let asked = lab.sim.state().asked.clone();
+    assert!(asked.len() > 10 && asked[0] == "sda" && asked[1..].iter().all(|name| name == "sdb"));
+    assert!(written(&lab).iter().all(|&(_, knob)| knob == Knob::QueueDepth), "{:?}", written(&lab));
+    lab.tuner().sessions[0].disks[0].freezing = None;
+    lab.run(2, &["sda", "sdb"]);
+    let sizes: Vec<_> = written(&lab).into_iter().filter(|(_, knob)| *knob == Knob::MaxSectorsKb).collect();
+    assert_eq!(sizes[..2], [("sda".into(), Knob::MaxSectorsKb), ("sdb".into(), Knob::MaxSectorsKb)]);
 }
 
 #[test]
@@ -413,9 +434,9 @@ fn a_request_size_that_was_being_written_at_the_end_is_put_back() {
     let mut log = Throttle::new(0);
     let mut sda = TunedDisk::new(&*lab.sim, &store, disk(1, "sda", 0)).unwrap();
     let wanted = sda.wanted(16 << 10, 0, 7);
-    assert!(sda.apply(&*lab.sim, &mut store, &wanted, "", &mut log).is_some());
+    assert!(sda.apply(&*lab.sim, &mut store, &wanted, true, "", &mut log).is_some());
     // The depth does not wait for it.
-    assert!(sda.apply(&*lab.sim, &mut store, &wanted, "", &mut log).is_none());
+    assert!(sda.apply(&*lab.sim, &mut store, &wanted, true, "", &mut log).is_none());
     assert_eq!(lab.knobs("sda").queue_depth, 7);
     lab.sim.state().knobs.get_mut("sda").unwrap().max_sectors_kb = 16;
     restore::restore_all(&*lab.sim, &mut store).unwrap();

@@ -194,7 +194,7 @@ impl Tuner {
                 read_ahead_kb: Some(sum_kb.min(most_kb).max(own.read_ahead_kb)),
                 queue_depth: None,
             };
-            let job = device.apply(&*self.host, &mut self.store, &wanted, "the disks below", &mut self.log);
+            let job = device.apply(&*self.host, &mut self.store, &wanted, true, "the disks below", &mut self.log);
             if let Some(job) = job {
                 self.crew.submit(STACKED, job);
             }

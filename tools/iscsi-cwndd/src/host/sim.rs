@@ -22,7 +22,8 @@ pub struct State {
     pub open_read_ahead_kb: BTreeMap<String, u32>,
     /// `None`: ILLEGAL REQUEST.
     pub answer: Option<Vec<u8>>,
-    pub asked: u32,
+    /// The disks asked for the page.
+    pub asked: Vec<String>,
     /// Looks at a disk's statistics.
     pub looks: u32,
     pub available_bytes: u64,
@@ -60,7 +61,7 @@ impl Sim {
             session: Some(session),
             open_read_ahead_kb: BTreeMap::new(),
             answer: Some(page().encode()),
-            asked: 0,
+            asked: Vec::new(),
             looks: 0,
             available_bytes: 1 << 30,
             debugfs: true,
@@ -214,9 +215,9 @@ impl Host for Sim {
         self.state().available_bytes
     }
 
-    fn ask(&self, _disk: &Disk) -> Result<Vec<u8>, AskError> {
+    fn ask(&self, disk: &Disk) -> Result<Vec<u8>, AskError> {
         let mut state = self.state();
-        state.asked += 1;
+        state.asked.push(disk.name.clone());
         state.answer.clone().ok_or(AskError::NotOffered)
     }
 }

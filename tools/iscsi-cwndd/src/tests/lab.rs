@@ -115,8 +115,8 @@ impl Lab {
         self.sim.state().knobs[disk]
     }
 
-    pub fn asked(&self) -> u32 {
-        self.sim.state().asked
+    pub fn asked(&self) -> usize {
+        self.sim.state().asked.len()
     }
 
     pub fn feedback(&mut self) -> &Feedback {

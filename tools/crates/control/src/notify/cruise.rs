@@ -130,8 +130,8 @@ impl Notify {
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let rate = self.rate();
 
-        // What is tried, or cut, needs pages to be judged by.
-        let judged = !input.changing();
+        // What is tried, or cut, needs pages to be judged by. Another disk than the one whose request size changes may have one.
+        let judged = input.path.is_some() || !input.changing();
         if let Some((aim, before)) = self.trial.take_if(|_| judged) {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
                 return;
@@ -630,6 +630,24 @@ pub(super) mod tests {
                 law.window_bytes < before
             });
             assert_eq!(cut, Some(cut_trip), "{snd_cwnd_pkts} packets");
+        }
+    }
+
+    #[test]
+    fn a_long_queue_is_cut_while_one_disk_drains_if_another_has_a_page() {
+        let draining = DiskState { reading: true, changing: true, ..DiskState::default() };
+        for page in [true, false] {
+            let mut law = cruising(20_000);
+            (law.capacity, law.request_bytes, law.path.snd_cwnd_pkts) = (2_000_000, 4 << 10, 200);
+            let before = law.window_for(law.capacity);
+            law.window_bytes = before;
+            let cut = (100..200).any(|trip| {
+                law.meter.push(trip * RTT_US, carried(500_000, trip * RTT_US));
+                (law.last_queue_us, law.path.asked_us) = (20_000, (trip - 1) * RTT_US);
+                law.cruise(&Input { path: page.then_some(law.path), disks: &[draining], ..at(trip) });
+                law.window_bytes < before
+            });
+            assert_eq!(cut, page);
         }
     }
 
