@@ -66,13 +66,15 @@ impl Notify {
         let now_us = input.now_us;
         // All but what whole requests of several disks leave.
         self.read.used |= self.phase == Phase::Cruise && self.asked_but_for(self.readers.sharing() - 1);
-        let best = self.request_for(self.capacity);
+        // The path carries what arrives, whatever a loss has left of C.
+        let rate = self.capacity.max(self.rate().unwrap_or(0));
+        let best = self.request_for(rate);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
         let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes());
         let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
         let crowded = crowds(self.request());
         // The slack makes a long queue, and is more than a short one holds.
-        let long = self.slack_us() > self.late_trip_us() / 4;
+        let long = self.slack_bytes() > carried(rate, self.late_trip_us() / 4);
         // C may be no more than readers ask for, or cwnd lets through.
         let told = self.read.used && self.let_through();
         let coarse = best < self.request_bytes && !crowds(best.into()) && long && told;
@@ -220,6 +222,19 @@ mod tests {
             sizes.push(law.request_bytes);
         }
         assert_eq!(sizes, [16 << 10; 4]);
+    }
+
+    #[test]
+    fn requests_fit_what_arrives_where_c_is_less() {
+        for (arrives, kib) in [(0, 4), (600_000, 4), (1_400_000, 16)] {
+            let mut law = law();
+            law.note(path(100_000, 100_000));
+            (law.phase, law.capacity) = (Phase::Cruise, 500_000);
+            (law.request_bytes, law.wanted_request_bytes) = (16 << 10, 16 << 10);
+            (0..=10).for_each(|trip| law.meter.push(trip * 100_000, carried(arrives, trip * 100_000)));
+            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
+            assert_eq!(law.wanted_request_bytes, kib << 10, "{arrives} B/s");
+        }
     }
 
     /// W is nine packets, and two requests.
