@@ -303,7 +303,10 @@ impl Notify {
         }
         // Another flow's start passes; it makes a queue.
         let short_us = *self.steps.short_us.get_or_insert(now_us);
-        let settled = empty && full || self.steps.gained > 0 || now_us - short_us >= RECOVERY_TRIPS * self.rtt_us();
+        // And the rate is one of most of W, not of what a change of the request size has left to be filled.
+        let since_us = short_us.max(self.read.short_us + self.rate_span_us());
+        let waited = now_us.saturating_sub(since_us) >= RECOVERY_TRIPS * self.rtt_us();
+        let settled = empty && full || self.steps.gained > 0 || waited;
         if settled && now_us >= self.steps.patience.until_us {
             // Half of what is missing; where there is some queue, as far as steps have gained before.
             let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
@@ -517,6 +520,22 @@ pub(super) mod tests {
             law.path.srtt_us += waits_us;
             law.undone(aim, before, 300 * RTT_US, Some(4_200_000), false);
             assert_eq!((law.queue_us(), law.capacity), (queue_us, 4_200_000));
+        }
+    }
+
+    #[test]
+    fn a_step_needs_the_rate_of_a_filled_window() {
+        for (filled_trips, trip) in [(96, 108), (97, 109), (110, 122)] {
+            // No train has shown C, and something waits.
+            let mut law = cruising(18_000);
+            law.capacity = 2_000_000;
+            law.window_bytes = law.window_for(law.capacity);
+            law.read.short_us = filled_trips * RTT_US;
+            let tried = (100..200).find(|&trip| {
+                law.grow(trip * RTT_US, law.window_bytes, 2_000_000, 18_000, 18_000, false);
+                law.trial.is_some()
+            });
+            assert_eq!(tried, Some(trip), "filled at {filled_trips}");
         }
     }
 
