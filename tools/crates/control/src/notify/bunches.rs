@@ -12,6 +12,8 @@ const BUNCHES: u64 = 10;
 const BUNCH_REQUESTS: u64 = 2;
 const BUNCHES_FROM: u64 = 24;
 const FAR_BUNCHES_FROM: u64 = 8;
+/// The same, of each disk.
+const DISK_BUNCHES_FROM: u64 = 3;
 /// So many looks at a bunch of requests tell whether it is a train.
 pub(super) const BUNCH_LOOKS: u64 = 6;
 /// Round trips for which it looks more finely, and fills W with care, after they have shown something.
@@ -88,9 +90,10 @@ impl Notify {
             asked.saturating_add(if self.read.bunches.paused { 0 } else { more_bytes }).min(window_bytes);
     }
 
-    /// A path that carries so many bytes in a round trip is asked in bunches.
+    /// A path that carries so many bytes in a round trip is asked in bunches. A pause leaves each disk a request.
     pub(super) fn bunches_from(&self) -> u64 {
-        self.request() * if self.far() { FAR_BUNCHES_FROM } else { BUNCHES_FROM }
+        let least = if self.far() { FAR_BUNCHES_FROM } else { BUNCHES_FROM };
+        self.request() * least.max(DISK_BUNCHES_FROM * self.readers.sharing())
     }
 
     /// From one bunch of requests to the next.
@@ -135,6 +138,21 @@ impl Notify {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DiskState, Limits, PathState};
+
+    #[test]
+    fn many_disks_ask_in_bunches_once_a_pause_is_one() {
+        for (rtt_us, disks, requests) in
+            [(20_000, 1, 24), (20_000, 8, 24), (20_000, 16, 48), (80_000, 2, 8), (80_000, 16, 48)]
+        {
+            let mut law = Notify::new(Limits::default());
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, ..PathState::default() });
+            law.counts_packets = true;
+            let disk = DiskState { reading: true, in_flight: 1, max_depth: 32, ..DiskState::default() };
+            law.readers.look(0, rtt_us.into(), &vec![disk; disks]);
+            assert_eq!(law.bunches_from(), requests * law.request(), "{disks} disks, {rtt_us} us");
+        }
+    }
 
     #[test]
     fn what_was_asked_for_too_much_is_made_up_for() {
