@@ -117,6 +117,11 @@ impl TunedDisk {
         reading
     }
 
+    /// Something is in flight, which a change of the request size waits for.
+    pub fn in_use(&self) -> bool {
+        self.reads.is_some_and(|reads| reads.in_flight > 0 || reads.writes_in_flight > 0)
+    }
+
     /// Reads that want more than their depth would take it: they leave writes what they have, and a little to grow. What
     /// writes have used lately they may soon use again.
     fn room_for(&mut self, now_us: u64, reads: &Reads) -> u32 {
@@ -216,8 +221,9 @@ impl TunedDisk {
         }
     }
 
-    /// Makes the changes that are needed, and returns the one that has to be made by the session's thread: a request size, once
-    /// it may. The depth never waits for it; a read-ahead does, because the kernel may change it with the request size.
+    /// Makes the changes that are needed, and returns the one that has to be made by the session's thread: a request
+    /// size, once it may. The depth never waits for it; a read-ahead does, because the kernel may change it with the
+    /// request size.
     pub fn apply(
         &mut self,
         host: &dyn Host,

@@ -412,13 +412,13 @@ impl TunedSession {
     fn apply(&mut self, world: &mut World<'_>) {
         let Some(output) = &self.output else { return };
         let read_ahead_bytes = output.read_ahead_bytes.min(world.max_read_ahead_bytes);
-        // One after the other, and between two of them the page may be asked for.
-        let mut freezing = self.disks.iter().any(|disk| disk.freezing.is_some());
+        // Those that read one after the other, and between two of them the page may be asked for.
+        let mut freezing = self.disks.iter().any(|disk| disk.freezing.is_some() && disk.in_use());
         for (disk, depth) in self.disks.iter_mut().zip(&output.depths) {
             let wanted = disk.wanted(output.request_bytes, read_ahead_bytes, *depth);
-            let job = disk.apply(world.host, world.store, &wanted, !freezing, &output.reason, world.log);
-            if let Some(job) = job {
-                freezing = true;
+            let may_freeze = !freezing || !disk.in_use();
+            if let Some(job) = disk.apply(world.host, world.store, &wanted, may_freeze, &output.reason, world.log) {
+                freezing |= disk.in_use();
                 world.crew.submit(self.info.sid, job);
             }
         }

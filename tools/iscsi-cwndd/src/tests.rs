@@ -402,7 +402,7 @@ fn trouble_while_a_queue_is_frozen_stops_what_was_to_follow() {
     lab.run(5, &[]);
     let state = lab.sim.state();
     let written = |knob| state.writes.iter().filter(|write| write.1 == knob).count();
-    assert_eq!((written(Knob::MaxSectorsKb), written(Knob::ReadAheadKb)), (1, 0), "{:?}", state.writes);
+    assert_eq!((written(Knob::MaxSectorsKb), written(Knob::ReadAheadKb)), (2, 0), "{:?}", state.writes);
 }
 
 #[test]
@@ -410,6 +410,7 @@ fn while_the_queue_of_one_disk_is_frozen_another_is_asked_and_keeps_its_request_
     let mut lab = Lab::new();
     lab.run_us(1000, &[]);
     lab.tuner().sessions[0].disks[0].freezing = Some(16);
+    lab.sim.state().reads.values_mut().for_each(|reads| reads.in_flight = 4);
     let written = |lab: &Lab| {
         let mut names: Vec<_> = lab.sim.state().writes.iter().map(|write| (write.0.clone(), write.1)).collect();
         names.dedup();

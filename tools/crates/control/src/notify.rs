@@ -279,7 +279,7 @@ impl Notify {
         // One loss may be told of by several of them.
         let new = entries(&path).into_iter().zip(entries(&self.path)).map(|(now, before)| now.wrapping_sub(before));
         let told = new.max().unwrap_or(0);
-        let losses = self.news(told);
+        let losses = self.news(told, path.asked_us);
         let lost_before = std::mem::replace(&mut self.lost, told > 0);
         path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, told > 0 || lost_before);
         self.read.losses.add(losses, self.path.asked_us);
@@ -456,8 +456,8 @@ impl Notify {
     }
 
     /// For the reads that questions take the place of; but where a loss has shown a short queue, more reads would lose, and
-    /// near by, where others are on the path, they would make its queue longer. While a request size is being changed there is
-    /// no question.
+    /// near by, where others are on the path, they would make its queue longer. While a request size is being changed there are
+    /// few questions, or none.
     fn question_bytes(&self, input: &Input<'_>, page_us: u64) -> u64 {
         let none =
             self.phase != Phase::Cruise || self.read.losses.shallow || self.lossy(input.now_us) || input.changing();

@@ -97,7 +97,7 @@ pub(super) fn much_slower(rate: u64, capacity: u64) -> bool {
 
 impl Notify {
     pub(super) fn cruise(&mut self, input: &Input<'_>) {
-        // At each look: while a change of the request size drains the queue there are no pages.
+        // At each look: while a change of the request size drains the queue pages are few, or none.
         if !self.held_back(input.now_us, self.rate_span_us()) {
             self.read.reached = self.read.reached.max(self.rate().unwrap_or(0).min(self.capacity));
         }
@@ -130,8 +130,8 @@ impl Notify {
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let rate = self.rate();
 
-        // What is tried, or cut, needs pages to be judged by. Another disk than the one whose request size changes may have one.
-        let judged = input.path.is_some() || !input.changing();
+        // What is tried, or cut, needs pages to be judged by, and a rate that no disk's drain is part of.
+        let judged = !input.changing();
         if let Some((aim, before)) = self.trial.take_if(|_| judged) {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
                 return;
@@ -303,10 +303,11 @@ impl Notify {
         }
         // Another flow's start passes; it makes a queue.
         let short_us = *self.steps.short_us.get_or_insert(now_us);
-        // And the rate is one of most of W, not of what a change of the request size has left to be filled.
-        let since_us = short_us.max(self.read.short_us + self.rate_span_us());
-        let waited = now_us.saturating_sub(since_us) >= RECOVERY_TRIPS * self.rtt_us();
-        let settled = empty && full || self.steps.gained > 0 || waited;
+        // The rate is one of most of W, not of what a change of the request size has left to be filled.
+        let filled_us = self.read.short_us + self.rate_span_us();
+        let gained = self.steps.gained > 0 && now_us >= filled_us;
+        let waited = now_us.saturating_sub(short_us.max(filled_us)) >= RECOVERY_TRIPS * self.rtt_us();
+        let settled = empty && full || gained || waited;
         if settled && now_us >= self.steps.patience.until_us {
             // Half of what is missing; where there is some queue, as far as steps have gained before.
             let missing = carried(self.window_bytes, self.capacity.saturating_sub(rate) * 1_000_000 / rate.max(1));
@@ -525,10 +526,10 @@ pub(super) mod tests {
 
     #[test]
     fn a_step_needs_the_rate_of_a_filled_window() {
-        for (filled_trips, trip) in [(96, 108), (97, 109), (110, 122)] {
+        for (filled_trips, gained, trip) in [(96, 0, 108), (97, 0, 109), (110, 0, 122), (96, 1, 100), (110, 1, 114)] {
             // No train has shown C, and something waits.
             let mut law = cruising(18_000);
-            law.capacity = 2_000_000;
+            (law.capacity, law.steps.gained) = (2_000_000, gained);
             law.window_bytes = law.window_for(law.capacity);
             law.read.short_us = filled_trips * RTT_US;
             let tried = (100..200).find(|&trip| {
@@ -649,24 +650,6 @@ pub(super) mod tests {
                 law.window_bytes < before
             });
             assert_eq!(cut, Some(cut_trip), "{snd_cwnd_pkts} packets");
-        }
-    }
-
-    #[test]
-    fn a_long_queue_is_cut_while_one_disk_drains_if_another_has_a_page() {
-        let draining = DiskState { reading: true, changing: true, ..DiskState::default() };
-        for page in [true, false] {
-            let mut law = cruising(20_000);
-            (law.capacity, law.request_bytes, law.path.snd_cwnd_pkts) = (2_000_000, 4 << 10, 200);
-            let before = law.window_for(law.capacity);
-            law.window_bytes = before;
-            let cut = (100..200).any(|trip| {
-                law.meter.push(trip * RTT_US, carried(500_000, trip * RTT_US));
-                (law.last_queue_us, law.path.asked_us) = (20_000, (trip - 1) * RTT_US);
-                law.cruise(&Input { path: page.then_some(law.path), disks: &[draining], ..at(trip) });
-                law.window_bytes < before
-            });
-            assert_eq!(cut, page);
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A change of the request size drains a disk's queue, in which the question for the page waits as well: until then W goes by
-//! what this end sees. It backs off for losses, and grows no further than to the model: what is tried needs a page.
+//! A change of the request size drains a disk's queue, in which the question for the page waits as well, if no other disk can
+//! be asked: until then W goes by what this end sees. It backs off for losses, and grows no further than to the model: what is
+//! tried needs a page, and a rate that no drain is part of.
 
 use super::{Notify, Phase};
 use crate::Input;
@@ -11,8 +12,9 @@ pub(super) struct Drain {
     looked_us: u64,
     /// Holes have shown an overflow since the change began.
     overflowed: bool,
-    /// Overflows that no page has told of yet, and that count already.
+    /// Overflows that no page has told of yet, and that count already; and when the latest was seen.
     counted: u32,
+    counted_us: u64,
 }
 
 impl Notify {
@@ -45,15 +47,20 @@ impl Notify {
             return;
         }
         self.read.drain.counted = self.read.drain.counted.saturating_add(1);
+        self.read.drain.counted_us = input.now_us;
         self.read.losses.add(1, input.now_us);
         let path_bytes = asked_bytes.saturating_sub(self.late_bytes());
         let pkts = path_bytes.div_ceil(u64::from(self.path.mss_bytes).max(1));
         self.path.prior_cwnd_pkts = pkts.min(u32::MAX.into()) as u32;
     }
 
-    /// Of the losses that a page tells of, those which are news.
-    pub(super) fn news(&mut self, losses: u32) -> u32 {
-        losses.saturating_sub(std::mem::take(&mut self.read.drain.counted))
+    /// Of the losses that a page tells of, those which are news. It may have been asked for before the target knew of one.
+    pub(super) fn news(&mut self, losses: u32, asked_us: u64) -> u32 {
+        let trip_us = self.trip_us();
+        let drain = &mut self.read.drain;
+        let known = losses.min(drain.counted);
+        drain.counted = if asked_us > drain.counted_us.saturating_add(trip_us) { 0 } else { drain.counted - known };
+        losses - known
     }
 }
 
@@ -153,6 +160,21 @@ mod tests {
             assert_eq!((law.read.losses.unanswered, law.lost), (news, true), "it tells of a loss all the same");
             law.note(PathState { recovery: 5, ..law.path });
             assert_eq!(law.read.losses.unanswered, news + 1, "the next page tells of its own");
+        }
+    }
+
+    #[test]
+    fn a_loss_that_a_hole_has_told_of_is_no_news_until_a_page_that_could_know() {
+        // Pages of (round trips from the hole to the question, losses), and the losses that are news.
+        for (pages, news) in [
+            (&[(0, 0), (1, 1), (2, 1)][..], [0, 0, 1]),
+            (&[(0, 1), (1, 1), (2, 0)], [0, 1, 0]),
+            (&[(0, 0), (2, 0), (3, 1)], [0, 0, 1]),
+        ] {
+            let mut law = holed(RATE, 100);
+            (law.read.drain.counted, law.read.drain.counted_us) = (1, HOLE.now_us);
+            let told = pages.iter().map(|&(trips, losses)| law.news(losses, HOLE.now_us + trips * RTT_US));
+            assert_eq!(told.collect::<Vec<_>>(), news, "{pages:?}");
         }
     }
 }

@@ -51,7 +51,7 @@ impl Notify {
     }
 
     /// The path has become much slower, but not for long: what others have taken they may leave again, which is not seen while
-    /// a change drains the queue, as there is no page.
+    /// a change drains the queue, as what is tried waits.
     fn passing(&mut self, now_us: u64) -> bool {
         if !much_slower(self.capacity, self.read.reached) {
             self.read.slower_us = None;
@@ -67,7 +67,8 @@ impl Notify {
         // All but what whole requests of several disks leave.
         self.read.used |= self.phase == Phase::Cruise && self.asked_but_for(self.readers.sharing() - 1);
         // The path carries what arrives, whatever a loss has left of C.
-        let rate = self.capacity.max(self.rate().unwrap_or(0));
+        let arrives = self.rate().filter(|_| !self.held_back(now_us, self.rate_span_us()));
+        let rate = self.capacity.max(arrives.unwrap_or(0));
         let best = self.request_for(rate);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
         let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes());
@@ -104,7 +105,7 @@ impl Notify {
         if !input.changing() && new && now_us - self.request_changed_us > settled_us {
             self.wanted_request_bytes = request;
             (self.request_changed_us, self.read.changed) = (now_us, true);
-            self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, self.capacity / 1000);
+            self.reason = format!("requests of {} KiB fit {} kB/s", request >> 10, rate / 1000);
         }
     }
 }
