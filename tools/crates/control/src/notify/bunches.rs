@@ -13,7 +13,7 @@ const BUNCH_REQUESTS: u64 = 2;
 const BUNCHES_FROM: u64 = 24;
 const FAR_BUNCHES_FROM: u64 = 8;
 /// The same, of each disk.
-const DISK_BUNCHES_FROM: u64 = 3;
+const DISK_BUNCHES_FROM: u64 = 2;
 /// So many looks at a bunch of requests tell whether it is a train.
 pub(super) const BUNCH_LOOKS: u64 = 6;
 /// Round trips for which it looks more finely, and fills W with care, after they have shown something.
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn many_disks_ask_in_bunches_once_a_pause_is_one() {
         for (rtt_us, disks, requests) in
-            [(20_000, 1, 24), (20_000, 8, 24), (20_000, 16, 48), (80_000, 2, 8), (80_000, 16, 48)]
+            [(20_000, 1, 24), (20_000, 8, 24), (20_000, 16, 32), (80_000, 4, 8), (80_000, 16, 32)]
         {
             let mut law = Notify::new(Limits::default());
             law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, ..PathState::default() });
