@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef ISCSI_TARGET_REGAIN_H
+#define ISCSI_TARGET_REGAIN_H
+
+struct iscsit_conn;
+struct iscsit_regain;
+struct sock;
+
+void iscsit_regain(struct iscsit_conn *conn);
+
+#if IS_ENABLED(CONFIG_KUNIT)
+void iscsit_regain_ssthresh(struct iscsit_regain *regain, struct sock *sk);
+#endif
+
+#endif /* ISCSI_TARGET_REGAIN_H */
