@@ -11,7 +11,7 @@ from cwndlab import boot, runs
 from cwndlab.images import Images
 from cwndlab.paths import LabError
 from cwndlab.scenario import load
-from cwndlab.variant import PACING, plan
+from cwndlab.variant import TCP, plan
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ PARTS = {
 # Booting, looking for leaks, and what the parts do beyond their time.
 SPARE_S = 1800
 MEMORY_MB = 1536
-PACED = (f"target.tpg_attributes.{name}={value}" for name, value in PACING.items())
+PACED = (f"target.tpg_attributes.{name}={value}" for name, value in TCP.items())
 PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5", *PACED)
 
 

@@ -23,7 +23,7 @@ VARIANTS = ("stock", "static", "bbr", "rwnd", "feedback")
 TCP_MEM_PAGES = "196608 262144 393216"
 # What the README asks for on the target, beside the sysctls; of the latter only the patched kernel knows.
 COMMAND_WINDOW = {"default_cmdsn_depth": 512}
-PACING = {"tcp_pacing": 1, "tcp_pacing_shift": 13}
+TCP = {"tcp_pacing": 1, "tcp_pacing_shift": 13, "tcp_regain": 1}
 DEBIAN_QDISC = "fq_codel"  # Debian's linux-sysctl-defaults
 
 
@@ -51,8 +51,8 @@ def plan(
     static = values["static"] if variant in ("static", "bbr", "rwnd") else dict.fromkeys(values["static"])
     qdisc = {"initiator": DEBIAN_QDISC, "target": DEBIAN_QDISC}
     if variant != "stock":
-        pacing = PACING if static["pacing"] is None else PACING | {"tcp_pacing": int(static["pacing"])}
-        portal_group = COMMAND_WINDOW | (pacing if patched else {})
+        tcp = TCP if static["pacing"] is None else TCP | {"tcp_pacing": int(static["pacing"])}
+        portal_group = COMMAND_WINDOW | (tcp if patched else {})
         values["target"]["tpg_attributes"] = portal_group | values["target"]["tpg_attributes"]
         tmpfiles = config_lines("tmpfiles.d/lio-cwnd.conf")
         iscsid = config_lines("iscsid/lio-cwnd.conf")

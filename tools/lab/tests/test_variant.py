@@ -67,5 +67,5 @@ def test_the_portal_group_is_the_readmes_unless_the_scenario_or_the_kernel_says_
         made("stock")["scenario"]["target"]["tpg_attributes"],
     ]
     window = {"default_cmdsn_depth": 512}
-    pacing = window | {"tcp_pacing": 1, "tcp_pacing_shift": 13}
-    assert attributes == [pacing, pacing | {"tcp_pacing_shift": 11}, window, {}]
+    tcp = window | {"tcp_pacing": 1, "tcp_pacing_shift": 13, "tcp_regain": 1}
+    assert attributes == [tcp, tcp | {"tcp_pacing_shift": 11}, window, {}]
