@@ -35,8 +35,8 @@ PARTS = {
 # Booting, looking for leaks, and what the parts do beyond their time.
 SPARE_S = 1800
 MEMORY_MB = 1536
-PACED = (f"target.tpg_attributes.{name}={value}" for name, value in TCP.items())
-PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5", *PACED)
+ATTRIBUTES = (f"target.tpg_attributes.{name}={value}" for name, value in TCP.items())
+PATH = ("net.rtt_ms=2", "net.queue_bdp=4", "net.loss_pct=0.5", *ATTRIBUTES)
 
 
 def default_parts(engine_name: str) -> list[str]:

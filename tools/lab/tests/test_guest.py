@@ -28,7 +28,6 @@ OFF = ("target.tpg_attributes.cwnd_feedback=0",)
 SEARCHES = ("linear", "binary")
 # 23 packets; TCP's own bursts of a millisecond at a third of the rate are as many.
 SHORT_QUEUE = ("workload.runtime_s=3", "net.rate_mbit=700", "net.rtt_ms=4", "net.queue_bdp=0.1")
-NOT_PACED = ("static.pacing=false",)
 MUCH_LOST = ("workload.runtime_s=120", "net.loss_pct=5")
 SEEDS = (1, 2, 3)
 THOUSANDTH = ("workload.runtime_s=8", "net.loss_pct=0.1")
@@ -80,7 +79,7 @@ RUNS = {
     "far stock": ("wan-1g-50ms", "stock", (*SHORT, *OFF)),
     **{f"far {name}": ("wan-1g-50ms", "feedback", (*SHORT, *OFF, f"daemon.strategy={name}")) for name in SEARCHES},
     **{f"pacing shift {shift}": ("wan-100m-20ms", "static", (*SHORT_QUEUE, f"{SHIFT}={shift}")) for shift in (0, 13)},
-    "not paced": ("wan-100m-20ms", "static", (*SHORT_QUEUE, *NOT_PACED)),
+    "not paced": ("wan-100m-20ms", "static", (*SHORT_QUEUE, "static.pacing=false")),
     "long": ("wan-1g-200ms", "feedback", ("workload.runtime_s=5",)),
     "two disks": ("wan-100m-20ms", "feedback", (*SHORT, "workload.luns=2")),
     "unequal disks": ("wan-1g-50ms", "feedback", UNEQUAL),
