@@ -11,20 +11,22 @@
  *	If cwnd is less than what was delivered in a least round trip, at the
  *	best rate of the latest ones, ssthresh becomes that, as with Westwood
  *	(Mascolo et al., "TCP Westwood: Bandwidth estimation for enhanced
- *	transport over wireless links", MobiCom 2001); TCP slow starts up to it.
+ *	transport over wireless links", MobiCom 2001); TCP slow starts up to it,
+ *	by a quarter at a time: from half of ssthresh on TCP paces it by 1.2
+ *	cwnd in a round trip instead of by two, which short queues hold.
  *
  *	Else, if cwnd is what bounds the connection and no reduction was for
- *	some round trips, ssthresh becomes an eighth more than cwnd, once in a
+ *	some round trips, ssthresh becomes a sixteenth more than cwnd, once in a
  *	round trip. Illinois (Liu, Basar, Srikant, "TCP-Illinois: A loss and
  *	delay-based congestion control algorithm for high-speed networks",
  *	VALUETOOLS 2006) adds ten packets where there is no queue.
  *
  * Both are left to the congestion control after a reduction that a mark or the
- * own device asked for, or at a queue of more than half of the longest of the
- * latest: that was no loss by chance, but a queue that overflowed, however
- * short, and maybe other flows' too. It takes twice as many round trips until
- * more is tried, each time that nothing has been gained since the reduction
- * before.
+ * own device asked for, or at a queue of more than three quarters of the
+ * longest of the latest: that was no loss by chance, but a queue that
+ * overflowed, however short, and maybe other flows' too. It takes twice as many
+ * round trips until more is tried, each time that nothing has been gained since
+ * the reduction before.
  */
 
 #include <kunit/visibility.h>
@@ -33,6 +35,7 @@
 #include <target/iscsi/iscsi_target_core.h>
 
 #include "iscsi_target_regain.h"
+#include "iscsi_target_tcp.h"
 
 /*
  * Round trips over which the best rate and the longest queue are taken. A rate
@@ -46,17 +49,24 @@
 /* A rate is packets per microsecond, times two to the power of this. */
 #define REGAIN_RATE_SHIFT	24
 
-static u32 regain_queue_us(const struct tcp_sock *tp)
+static u32 regain_queue_us(const struct iscsit_regain *regain, u32 srtt_us)
 {
-	u32 srtt_us = tp->srtt_us >> 3;
-
-	return srtt_us - min(srtt_us, tcp_min_rtt(tp));
+	return srtt_us - min(srtt_us, regain->min_rtt_us);
 }
 
 static void regain_measure(struct iscsit_regain *regain,
 			   const struct tcp_sock *tp)
 {
+	u32 min_rtt_us = tcp_min_rtt(tp);
 	u64 rate;
+
+	/*
+	 * Of what was sent again TCP knows whole milliseconds, rounded down. A
+	 * longer one, and the first, come out as a large difference.
+	 */
+	if (min_rtt_us % USEC_PER_MSEC ||
+	    regain->min_rtt_us - min_rtt_us >= USEC_PER_MSEC)
+		regain->min_rtt_us = min_rtt_us;
 
 	/* The latter: at first, and when much else was sent in between */
 	if (!before(tp->snd_una, regain->trip_end) ||
@@ -66,7 +76,7 @@ static void regain_measure(struct iscsit_regain *regain,
 	}
 
 	minmax_running_max(&regain->queue_us, REGAIN_QUEUE_TRIPS, regain->trips,
-			   regain_queue_us(tp));
+			   regain_queue_us(regain, tp->srtt_us >> 3));
 	if (!tp->rate_interval_us)
 		return;
 	rate = div_u64((u64)tp->rate_delivered << REGAIN_RATE_SHIFT,
@@ -75,13 +85,14 @@ static void regain_measure(struct iscsit_regain *regain,
 			   min_t(u64, rate, U32_MAX));
 }
 
-static void regain_reduced(struct iscsit_regain *regain, const struct sock *sk)
+static void regain_reduced(struct iscsit_regain *regain,
+			   const struct iscsit_tcp *tcp)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 queue_us = regain_queue_us(regain, tcp->reduced_srtt_us);
+	u32 longest_us = minmax_running_max(&regain->queue_us,
+					    REGAIN_QUEUE_TRIPS, regain->trips,
+					    queue_us);
 	u32 rate = minmax_get(&regain->rate);
-	/* No more than the latter may be jitter. */
-	u32 long_us = max(minmax_get(&regain->queue_us) / 2,
-			  tcp_min_rtt(tp) / 16);
 
 	if (rate > regain->reduced_rate + regain->reduced_rate / 16)
 		regain->wait_trips = REGAIN_WAIT_TRIPS;
@@ -89,49 +100,54 @@ static void regain_reduced(struct iscsit_regain *regain, const struct sock *sk)
 		regain->wait_trips = clamp(2 * regain->wait_trips,
 					   REGAIN_WAIT_TRIPS,
 					   REGAIN_MAX_WAIT_TRIPS);
-	regain->overflow = inet_csk(sk)->icsk_ca_state == TCP_CA_CWR ||
-			   regain_queue_us(tp) > long_us;
+	/* A queue of no more than the latter may be jitter. */
+	regain->overflow = tcp->reduced_cause == ISCSIT_CAUSE_CWR_LOCAL ||
+			   tcp->reduced_cause == ISCSIT_CAUSE_CWR_ECN ||
+			   queue_us > max(longest_us / 4 * 3,
+					  regain->min_rtt_us / 64);
 	regain->reduced_rate = rate;
 	regain->reduced_trip = regain->trips;
+	regain->reductions = tcp->reductions;
 }
 
 /**
  * iscsit_regain_ssthresh() - look at a connection, and maybe raise its ssthresh
  * @regain: what is known of the path, all zero at first
- * @sk: the connection's socket, locked
+ * @tcp: what is known of the connection's TCP
+ * @sk: its socket, locked
  */
 VISIBLE_IF_KUNIT void iscsit_regain_ssthresh(struct iscsit_regain *regain,
+					     const struct iscsit_tcp *tcp,
 					     struct sock *sk)
 {
-	bool reducing = inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR;
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 min_rtt_us = tcp_min_rtt(tp);
 	u32 cwnd = tcp_snd_cwnd(tp);
 	u32 carried;
 	bool waits;
 
+	/* What was before the first look says nothing of now. */
+	if (!regain->trips)
+		regain->reductions = tcp->reductions;
+
 	regain_measure(regain, tp);
+	if (tcp->reductions != regain->reductions)
+		regain_reduced(regain, tcp);
 
-	/* The latter: it may have begun and ended since the last look. */
-	if (!regain->reducing && (reducing || tp->lost != regain->lost))
-		regain_reduced(regain, sk);
-	regain->reducing = reducing;
-	regain->lost = tp->lost;
-
-	if (reducing || tcp_in_slow_start(tp) ||
-	    regain_queue_us(tp) > min_rtt_us / 8)
+	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR ||
+	    tcp_in_slow_start(tp) ||
+	    regain_queue_us(regain, tp->srtt_us >> 3) > regain->min_rtt_us / 8)
 		return;
 
 	waits = regain->trips - regain->reduced_trip <= regain->wait_trips;
-	carried = (u64)minmax_get(&regain->rate) * min_rtt_us >>
+	carried = (u64)minmax_get(&regain->rate) * regain->min_rtt_us >>
 		  REGAIN_RATE_SHIFT;
 	if (cwnd < carried) {
 		if (!waits || !regain->overflow)
-			tp->snd_ssthresh = carried;
+			tp->snd_ssthresh = min(carried, cwnd + max(cwnd / 4, 1));
 	} else if (!waits && tp->is_cwnd_limited &&
 		   regain->trips != regain->tried_trip) {
 		regain->tried_trip = regain->trips;
-		tp->snd_ssthresh = cwnd + max(cwnd / 8, 1);
+		tp->snd_ssthresh = cwnd + max(cwnd / 16, 1);
 	}
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_ssthresh);
@@ -140,18 +156,20 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_ssthresh);
  * iscsit_regain() - let the congestion window regain what the path carries
  * @conn: the connection, over TCP, about to send a Data-In PDU
  *
- * Where the portal group has tcp_regain on. A congestion control that sets cwnd
- * at each acknowledgment (cong_control), as BBR does, is left alone.
+ * Where the portal group has tcp_regain on, and reductions are known. A
+ * congestion control that sets cwnd at each acknowledgment (cong_control), as
+ * BBR does, is left alone.
  */
 void iscsit_regain(struct iscsit_conn *conn)
 {
 	struct sock *sk = conn->sock->sk;
 
-	if (!conn->tpg->tpg_attrib.tcp_regain)
+	if (!conn->tpg->tpg_attrib.tcp_regain || !conn->tcp ||
+	    !iscsit_tcp_counts_events())
 		return;
 
 	lock_sock(sk);
 	if (!inet_csk(sk)->icsk_ca_ops->cong_control)
-		iscsit_regain_ssthresh(&conn->regain, sk);
+		iscsit_regain_ssthresh(&conn->regain, conn->tcp, sk);
 	release_sock(sk);
 }

@@ -4,12 +4,14 @@
 
 struct iscsit_conn;
 struct iscsit_regain;
+struct iscsit_tcp;
 struct sock;
 
 void iscsit_regain(struct iscsit_conn *conn);
 
 #if IS_ENABLED(CONFIG_KUNIT)
-void iscsit_regain_ssthresh(struct iscsit_regain *regain, struct sock *sk);
+void iscsit_regain_ssthresh(struct iscsit_regain *regain,
+			    const struct iscsit_tcp *tcp, struct sock *sk);
 #endif
 
 #endif /* ISCSI_TARGET_REGAIN_H */

@@ -13,12 +13,14 @@
 #include <target/iscsi/iscsi_target_core.h>
 
 #include "iscsi_target_regain.h"
+#include "iscsi_target_tcp.h"
 
 #define MIN_RTT_US	20000
 #define CARRIED		100
 
 struct regain_test {
 	struct iscsit_regain regain;
+	struct iscsit_tcp tcp;
 	struct tcp_sock tp;
 	u32 carries;
 };
@@ -30,7 +32,7 @@ static void trip(struct regain_test *t, u32 queue_us)
 	t->tp.rate_delivered = min(t->tp.snd_cwnd, t->carries);
 	t->tp.snd_una = t->tp.snd_nxt;
 	t->tp.snd_nxt += CARRIED * 1000;
-	iscsit_regain_ssthresh(&t->regain, (struct sock *)&t->tp);
+	iscsit_regain_ssthresh(&t->regain, &t->tcp, (struct sock *)&t->tp);
 }
 
 static void set_window(struct regain_test *t, u32 cwnd)
@@ -39,12 +41,13 @@ static void set_window(struct regain_test *t, u32 cwnd)
 	t->tp.snd_ssthresh = cwnd;
 }
 
-/* A reduction to 70 packets at such a queue, which is gone afterwards */
-static void reduce(struct regain_test *t, u32 queue_us)
+/* A reduction to 70 packets at such a queue, over before the next look */
+static void reduce(struct regain_test *t, u32 queue_us,
+		   enum iscsit_cause cause)
 {
-	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_Recovery;
-	trip(t, queue_us);
-	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_Open;
+	t->tcp.reductions++;
+	t->tcp.reduced_cause = cause;
+	t->tcp.reduced_srtt_us = MIN_RTT_US + queue_us;
 	set_window(t, 70);
 }
 
@@ -81,7 +84,11 @@ static void a_loss_by_chance(struct kunit *test)
 	struct regain_test *t = test->priv;
 
 	trip(t, 2000);
-	reduce(t, 0);
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	/* A quarter of cwnd at a time */
+	expect_ssthresh(test, 87);
+	set_window(t, 87);
 	trip(t, 0);
 	expect_ssthresh(test, CARRIED);
 }
@@ -91,12 +98,15 @@ static void while_reduced_and_with_a_queue(struct kunit *test)
 	struct regain_test *t = test->priv;
 
 	trip(t, 20000);
-	reduce(t, 0);
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_Recovery;
+	trip(t, 0);
 	expect_ssthresh(test, 70);
+	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_Open;
 	trip(t, MIN_RTT_US / 8 + 1);
 	expect_ssthresh(test, 70);
 	trip(t, MIN_RTT_US / 8);
-	expect_ssthresh(test, CARRIED);
+	expect_ssthresh(test, 87);
 }
 
 static void in_slow_start(struct kunit *test)
@@ -109,15 +119,21 @@ static void in_slow_start(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->tp.snd_ssthresh, TCP_INFINITE_SSTHRESH);
 }
 
-static void half_of_the_longest_queue(struct kunit *test)
+static void three_quarters_of_the_longest_queue(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 
 	trip(t, 4000);
-	reduce(t, 2000);
+	reduce(t, 3000, ISCSIT_CAUSE_RECOVERY);
 	trip(t, 0);
-	expect_ssthresh(test, CARRIED);
-	reduce(t, 2001);
+	expect_ssthresh(test, 87);
+	/* One at a loss counts as well. */
+	reduce(t, 8000, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	reduce(t, 6000, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	expect_ssthresh(test, 87);
+	reduce(t, 6001, ISCSIT_CAUSE_RECOVERY);
 	trip(t, 0);
 	expect_ssthresh(test, 70);
 }
@@ -126,9 +142,9 @@ static void a_queue_that_is_jitter(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 
-	reduce(t, MIN_RTT_US / 16);
+	reduce(t, MIN_RTT_US / 64, ISCSIT_CAUSE_RECOVERY);
 	trip(t, 0);
-	expect_ssthresh(test, CARRIED);
+	expect_ssthresh(test, 87);
 }
 
 static void a_queue_that_overflowed(struct kunit *test)
@@ -136,12 +152,12 @@ static void a_queue_that_overflowed(struct kunit *test)
 	struct regain_test *t = test->priv;
 	int i;
 
-	reduce(t, MIN_RTT_US / 16 + 1);
-	for (i = 0; i < 32; i++)
+	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
+	for (i = 0; i <= 32; i++)
 		trip(t, 0);
 	expect_ssthresh(test, 70);
 	trip(t, 0);
-	expect_ssthresh(test, CARRIED);
+	expect_ssthresh(test, 87);
 }
 
 static void a_mark(struct kunit *test)
@@ -149,24 +165,57 @@ static void a_mark(struct kunit *test)
 	struct regain_test *t = test->priv;
 
 	trip(t, 2000);
-	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_CWR;
+	reduce(t, 0, ISCSIT_CAUSE_CWR_ECN);
 	trip(t, 0);
-	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_Open;
-	set_window(t, 70);
+	expect_ssthresh(test, 70);
+	reduce(t, 0, ISCSIT_CAUSE_CWR_LOCAL);
 	trip(t, 0);
 	expect_ssthresh(test, 70);
 }
 
-/* A reduction that ended before the next look */
-static void a_loss_that_was_not_seen(struct kunit *test)
+/* Of the loss that a tail loss probe repaired TCP enters CWR, too. */
+static void a_tail_loss(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 
-	set_window(t, 70);
-	t->tp.lost++;
 	trip(t, 2000);
+	reduce(t, 0, ISCSIT_CAUSE_CWR_TLP);
 	trip(t, 0);
-	expect_ssthresh(test, 70);
+	expect_ssthresh(test, 87);
+}
+
+/* As when the attribute was turned on in mid-connection */
+static void a_loss_before_the_first_look(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	memset(&t->regain, 0, sizeof(t->regain));
+	reduce(t, 10000, ISCSIT_CAUSE_RECOVERY);
+	t->carries = 80;
+	set_window(t, 90);
+	trip(t, 0);
+	set_window(t, 70);
+	trip(t, 0);
+	expect_ssthresh(test, 80);
+}
+
+/* Timestamps of milliseconds do not make a path shorter, but less does. */
+static void a_round_trip_rounded_down(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	minmax_reset(&t->tp.rtt_min, 0, MIN_RTT_US - 100);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, MIN_RTT_US - 100);
+	minmax_reset(&t->tp.rtt_min, 0, MIN_RTT_US - 1000);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, MIN_RTT_US - 100);
+	minmax_reset(&t->tp.rtt_min, 0, MIN_RTT_US - 2000);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, MIN_RTT_US - 2000);
+	minmax_reset(&t->tp.rtt_min, 0, MIN_RTT_US);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, MIN_RTT_US);
 }
 
 static void a_rate_of_long_ago(struct kunit *test)
@@ -188,11 +237,11 @@ static void more_than_it_has_carried(struct kunit *test)
 	struct regain_test *t = test->priv;
 
 	trip(t, 0);
-	expect_ssthresh(test, CARRIED + CARRIED / 8);
+	expect_ssthresh(test, CARRIED + CARRIED / 16);
 
 	/* Once in a round trip */
 	set_window(t, CARRIED);
-	iscsit_regain_ssthresh(&t->regain, (struct sock *)&t->tp);
+	iscsit_regain_ssthresh(&t->regain, &t->tcp, (struct sock *)&t->tp);
 	expect_ssthresh(test, CARRIED);
 
 	t->tp.is_cwnd_limited = false;
@@ -205,7 +254,8 @@ static int waits(struct regain_test *t, u32 cwnd)
 {
 	int trips = 0;
 
-	reduce(t, 0);
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
 	set_window(t, cwnd);
 	while (t->tp.snd_ssthresh <= cwnd && trips < 1000) {
 		trip(t, 0);
@@ -226,6 +276,7 @@ static void longer_waits_without_gain(struct kunit *test)
 
 	t->carries = 2 * CARRIED;
 	set_window(t, 2 * CARRIED);
+	trip(t, 0);
 	KUNIT_EXPECT_EQ(test, waits(t, 2 * CARRIED), 33);
 }
 
@@ -233,11 +284,13 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_loss_by_chance),
 	KUNIT_CASE(while_reduced_and_with_a_queue),
 	KUNIT_CASE(in_slow_start),
-	KUNIT_CASE(half_of_the_longest_queue),
+	KUNIT_CASE(three_quarters_of_the_longest_queue),
 	KUNIT_CASE(a_queue_that_is_jitter),
 	KUNIT_CASE(a_queue_that_overflowed),
 	KUNIT_CASE(a_mark),
-	KUNIT_CASE(a_loss_that_was_not_seen),
+	KUNIT_CASE(a_tail_loss),
+	KUNIT_CASE(a_loss_before_the_first_look),
+	KUNIT_CASE(a_round_trip_rounded_down),
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(longer_waits_without_gain),

@@ -125,8 +125,10 @@ VISIBLE_IF_KUNIT void iscsit_tcp_transition(struct iscsit_tcp *tcp,
 	};
 
 	if (tcp->undecided && new < TCP_CA_CWR &&
-	    !after(tp->snd_una, tp->high_seq))
+	    !after(tp->snd_una, tp->high_seq)) {
 		tcp->entry.cause = ISCSIT_CAUSE_CWR_TLP;
+		tcp->reduced_cause = ISCSIT_CAUSE_CWR_TLP;
+	}
 	iscsit_tcp_settle(tcp);
 
 	switch (new) {
@@ -153,6 +155,12 @@ VISIBLE_IF_KUNIT void iscsit_tcp_transition(struct iscsit_tcp *tcp,
 		event.cause = ISCSIT_CAUSE_LOSS;
 		tcp_count(tcp, &event);
 		break;
+	}
+
+	if (old < TCP_CA_CWR && new >= TCP_CA_CWR) {
+		tcp->reductions++;
+		tcp->reduced_cause = event.cause;
+		tcp->reduced_srtt_us = tp->srtt_us >> 3;
 	}
 
 	tcp->delivered_ce = tp->delivered_ce;

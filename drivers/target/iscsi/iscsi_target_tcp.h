@@ -75,6 +75,9 @@ struct iscsit_tcp_event {
  * @undecided: @entry's cause is not certain yet
  * @entry: an entry into CWR of which only the next change of state tells
  *	whether a tail loss probe made it; its cause is what it is otherwise
+ * @reductions: how many times TCP began to reduce the congestion window
+ * @reduced_cause: why, at the latest time
+ * @reduced_srtt_us: smoothed round trip then, still with the queue there was
  * @events: to be handed on
  */
 struct iscsit_tcp {
@@ -103,6 +106,9 @@ struct iscsit_tcp {
 	u32			segs_out;
 	bool			undecided;
 	struct iscsit_tcp_event	entry;
+	u32			reductions;
+	enum iscsit_cause	reduced_cause;
+	u32			reduced_srtt_us;
 	DECLARE_KFIFO(events, struct iscsit_tcp_event, ISCSIT_TCP_EVENTS);
 };
 

@@ -150,6 +150,7 @@ static void tlp(struct kunit *test)
 	t->tp.snd_una = t->tp.snd_nxt;
 	tlp_recovery(t);
 	expect(test, 0, 0, 0, 0, 1);
+	KUNIT_EXPECT_EQ(test, t->tcp.reduced_cause, ISCSIT_CAUSE_CWR_TLP);
 }
 
 /* The bit stays after the probe: what comes later is told apart all the same */
@@ -162,6 +163,7 @@ static void local_after_tlp(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, t->tcp.undecided);
 	leave(t);
 	expect(test, 1, 0, 0, 0, 1);
+	KUNIT_EXPECT_EQ(test, t->tcp.reduced_cause, ISCSIT_CAUSE_CWR_LOCAL);
 
 	/* Asked while in CWR, with the socket unlocked: it is not a probe's */
 	local_congestion(t);
@@ -219,6 +221,27 @@ static void recovery_and_loss(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->tcp.counts[ISCSIT_CAUSE_LOSS].cwnd_pkts, 50);
 }
 
+static void one_reduction(struct kunit *test)
+{
+	struct tcp_test *t = test->priv;
+
+	t->tp.srtt_us = 30000 << 3;
+	set_state(t, TCP_CA_Disorder);
+	KUNIT_EXPECT_EQ(test, t->tcp.reductions, 0);
+	set_state(t, TCP_CA_Recovery);
+	t->tp.srtt_us = 20000 << 3;
+	set_state(t, TCP_CA_Loss);
+	KUNIT_EXPECT_EQ(test, t->tcp.reductions, 1);
+	KUNIT_EXPECT_EQ(test, t->tcp.reduced_cause, ISCSIT_CAUSE_RECOVERY);
+	KUNIT_EXPECT_EQ(test, t->tcp.reduced_srtt_us, 30000);
+
+	set_state(t, TCP_CA_Open);
+	set_state(t, TCP_CA_CWR);
+	KUNIT_EXPECT_EQ(test, t->tcp.reductions, 2);
+	KUNIT_EXPECT_EQ(test, t->tcp.reduced_cause, ISCSIT_CAUSE_CWR_ECN);
+	KUNIT_EXPECT_EQ(test, t->tcp.reduced_srtt_us, 20000);
+}
+
 static struct kunit_case tcp_test_cases[] = {
 	KUNIT_CASE(local),
 	KUNIT_CASE(ecn),
@@ -228,6 +251,7 @@ static struct kunit_case tcp_test_cases[] = {
 	KUNIT_CASE(tlp_and_ecn),
 	KUNIT_CASE(tlp_in_cwr_and_recovery),
 	KUNIT_CASE(recovery_and_loss),
+	KUNIT_CASE(one_reduction),
 	{}
 };
 
