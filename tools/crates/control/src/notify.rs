@@ -559,6 +559,10 @@ impl Strategy for Notify {
         }
         if let Some(request_bytes) = input.request_bytes().filter(|&bytes| bytes != self.request_bytes) {
             let slack_bytes = self.slack_bytes();
+            if request_bytes < self.request_bytes {
+                // What waited may have been the larger ones.
+                self.floor_us = 0;
+            }
             self.request_bytes = request_bytes;
             if self.phase == Phase::Cruise {
                 // W that is less than the model has no such slack.
@@ -641,6 +645,19 @@ mod tests {
             law.tick(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[disk] });
             let after = if keeps { before } else { law.window_for(law.capacity) };
             assert_eq!((law.request_bytes, law.window_bytes), (8 << 10, after));
+        }
+    }
+
+    /// A start has taken what the larger requests made of a queue for the path.
+    #[test]
+    fn smaller_requests_have_the_round_trip_measured_anew() {
+        for (kib, rtt_us) in [(4, 7_370), (16, 8_680), (32, 8_680)] {
+            let mut law = Notify::new(Limits::default());
+            law.note(PathState { min_rtt_us: 7_370, srtt_us: 9_770, command_window: 512, ..PathState::default() });
+            (law.phase, law.capacity, law.request_bytes, law.floor_us) = (Phase::Cruise, 5_581_000, 16 << 10, 8_680);
+            let disk = DiskState { reading: true, request_bytes: kib << 10, max_depth: 512, ..DiskState::default() };
+            law.tick(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[disk] });
+            assert_eq!((law.request_bytes, law.rtt_us()), (kib << 10, rtt_us));
         }
     }
 
