@@ -79,18 +79,23 @@ static void expect_ssthresh(struct kunit *test, u32 ssthresh)
 	KUNIT_EXPECT_LE(test, t->tp.snd_ssthresh, ssthresh);
 }
 
+/* Another round trip, and what ssthresh is then */
+static void expect_trip(struct kunit *test, u32 queue_us, u32 ssthresh)
+{
+	trip(test->priv, queue_us);
+	expect_ssthresh(test, ssthresh);
+}
+
 static void a_loss_by_chance(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 
 	trip(t, 2000);
 	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
 	/* A quarter of cwnd at a time */
-	expect_ssthresh(test, 87);
+	expect_trip(test, 0, 87);
 	set_window(t, 87);
-	trip(t, 0);
-	expect_ssthresh(test, CARRIED);
+	expect_trip(test, 0, CARRIED);
 }
 
 static void while_reduced_and_with_a_queue(struct kunit *test)
@@ -100,13 +105,10 @@ static void while_reduced_and_with_a_queue(struct kunit *test)
 	trip(t, 20000);
 	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
 	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_Recovery;
-	trip(t, 0);
-	expect_ssthresh(test, 70);
+	expect_trip(test, 0, 70);
 	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_Open;
-	trip(t, MIN_RTT_US / 8 + 1);
-	expect_ssthresh(test, 70);
-	trip(t, MIN_RTT_US / 8);
-	expect_ssthresh(test, 87);
+	expect_trip(test, MIN_RTT_US / 8 + 1, 70);
+	expect_trip(test, MIN_RTT_US / 8, 87);
 }
 
 static void in_slow_start(struct kunit *test)
@@ -125,17 +127,14 @@ static void three_quarters_of_the_longest_queue(struct kunit *test)
 
 	trip(t, 4000);
 	reduce(t, 3000, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
-	expect_ssthresh(test, 87);
+	expect_trip(test, 0, 87);
 	/* One at a loss counts as well. */
 	reduce(t, 8000, ISCSIT_CAUSE_RECOVERY);
 	trip(t, 0);
 	reduce(t, 6000, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
-	expect_ssthresh(test, 87);
+	expect_trip(test, 0, 87);
 	reduce(t, 6001, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
-	expect_ssthresh(test, 70);
+	expect_trip(test, 0, 70);
 }
 
 static void a_queue_that_is_jitter(struct kunit *test)
@@ -143,8 +142,7 @@ static void a_queue_that_is_jitter(struct kunit *test)
 	struct regain_test *t = test->priv;
 
 	reduce(t, MIN_RTT_US / 64, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
-	expect_ssthresh(test, 87);
+	expect_trip(test, 0, 87);
 }
 
 static void a_queue_that_overflowed(struct kunit *test)
@@ -154,10 +152,8 @@ static void a_queue_that_overflowed(struct kunit *test)
 
 	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
 	for (i = 0; i <= 32; i++)
-		trip(t, 0);
-	expect_ssthresh(test, 70);
-	trip(t, 0);
-	expect_ssthresh(test, 87);
+		expect_trip(test, 0, 70);
+	expect_trip(test, 0, 87);
 }
 
 static void a_mark(struct kunit *test)
@@ -166,11 +162,9 @@ static void a_mark(struct kunit *test)
 
 	trip(t, 2000);
 	reduce(t, 0, ISCSIT_CAUSE_CWR_ECN);
-	trip(t, 0);
-	expect_ssthresh(test, 70);
+	expect_trip(test, 0, 70);
 	reduce(t, 0, ISCSIT_CAUSE_CWR_LOCAL);
-	trip(t, 0);
-	expect_ssthresh(test, 70);
+	expect_trip(test, 0, 70);
 }
 
 /* Of the loss that a tail loss probe repaired TCP enters CWR, too. */
@@ -180,8 +174,7 @@ static void a_tail_loss(struct kunit *test)
 
 	trip(t, 2000);
 	reduce(t, 0, ISCSIT_CAUSE_CWR_TLP);
-	trip(t, 0);
-	expect_ssthresh(test, 87);
+	expect_trip(test, 0, 87);
 }
 
 /* As when the attribute was turned on in mid-connection */
@@ -195,27 +188,26 @@ static void a_loss_before_the_first_look(struct kunit *test)
 	set_window(t, 90);
 	trip(t, 0);
 	set_window(t, 70);
+	expect_trip(test, 0, 80);
+}
+
+/* What is taken for the least round trip when TCP's is @tcp_us */
+static void expect_min_rtt(struct kunit *test, u32 tcp_us, u32 min_rtt_us)
+{
+	struct regain_test *t = test->priv;
+
+	minmax_reset(&t->tp.rtt_min, 0, tcp_us);
 	trip(t, 0);
-	expect_ssthresh(test, 80);
+	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, min_rtt_us);
 }
 
 /* Timestamps of milliseconds do not make a path shorter, but less does. */
 static void a_round_trip_rounded_down(struct kunit *test)
 {
-	struct regain_test *t = test->priv;
-
-	minmax_reset(&t->tp.rtt_min, 0, MIN_RTT_US - 100);
-	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, MIN_RTT_US - 100);
-	minmax_reset(&t->tp.rtt_min, 0, MIN_RTT_US - 1000);
-	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, MIN_RTT_US - 100);
-	minmax_reset(&t->tp.rtt_min, 0, MIN_RTT_US - 2000);
-	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, MIN_RTT_US - 2000);
-	minmax_reset(&t->tp.rtt_min, 0, MIN_RTT_US);
-	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, MIN_RTT_US);
+	expect_min_rtt(test, MIN_RTT_US - 100, MIN_RTT_US - 100);
+	expect_min_rtt(test, MIN_RTT_US - 1000, MIN_RTT_US - 100);
+	expect_min_rtt(test, MIN_RTT_US - 2000, MIN_RTT_US - 2000);
+	expect_min_rtt(test, MIN_RTT_US, MIN_RTT_US);
 }
 
 static void a_rate_of_long_ago(struct kunit *test)
@@ -228,16 +220,14 @@ static void a_rate_of_long_ago(struct kunit *test)
 	for (i = 0; i < 96; i++)
 		trip(t, 0);
 	set_window(t, 40);
-	trip(t, 0);
-	expect_ssthresh(test, 50);
+	expect_trip(test, 0, 50);
 }
 
 static void more_than_it_has_carried(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 
-	trip(t, 0);
-	expect_ssthresh(test, CARRIED + CARRIED / 16);
+	expect_trip(test, 0, CARRIED + CARRIED / 16);
 
 	/* Once in a round trip */
 	set_window(t, CARRIED);
@@ -245,8 +235,7 @@ static void more_than_it_has_carried(struct kunit *test)
 	expect_ssthresh(test, CARRIED);
 
 	t->tp.is_cwnd_limited = false;
-	trip(t, 0);
-	expect_ssthresh(test, CARRIED);
+	expect_trip(test, 0, CARRIED);
 }
 
 /* Round trips from a reduction until more than this is tried */
