@@ -38,10 +38,13 @@
 #include "iscsi_target_tcp.h"
 
 /*
- * Round trips over which the best rate and the longest queue are taken. A rate
- * is TCP's: while the application bounds it, no lower one takes its place.
+ * Round trips over which the least of them and the best rate are taken, and the
+ * longest queue. TCP's own least one is that of five minutes, even if the path
+ * has become longer since. A queue that stands for as many is taken for a
+ * longer path, until a reduction makes it shorter. A rate is TCP's: while the
+ * application bounds it, no lower one takes its place.
  */
-#define REGAIN_RATE_TRIPS	48
+#define REGAIN_TRIPS		48
 #define REGAIN_QUEUE_TRIPS	256
 /* Round trips until more is tried, at least and at most */
 #define REGAIN_WAIT_TRIPS	32
@@ -51,22 +54,16 @@
 
 static u32 regain_queue_us(const struct iscsit_regain *regain, u32 srtt_us)
 {
-	return srtt_us - min(srtt_us, regain->min_rtt_us);
+	return srtt_us - min(srtt_us, minmax_get(&regain->rtt_us));
 }
 
 static void regain_measure(struct iscsit_regain *regain,
 			   const struct tcp_sock *tp)
 {
-	u32 min_rtt_us = tcp_min_rtt(tp);
+	u32 before_us = minmax_get(&regain->rtt_us);
+	u32 srtt_us = tp->srtt_us >> 3;
+	u32 rtt_us;
 	u64 rate;
-
-	/*
-	 * Of what was sent again TCP knows whole milliseconds, rounded down. A
-	 * longer one, and the first, come out as a large difference.
-	 */
-	if (min_rtt_us % USEC_PER_MSEC ||
-	    regain->min_rtt_us - min_rtt_us >= USEC_PER_MSEC)
-		regain->min_rtt_us = min_rtt_us;
 
 	/* The latter: at first, and when much else was sent in between */
 	if (!before(tp->snd_una, regain->trip_end) ||
@@ -75,13 +72,23 @@ static void regain_measure(struct iscsit_regain *regain,
 		regain->trips++;
 	}
 
+	/* Zero at first */
+	if (before_us)
+		rtt_us = minmax_running_min(&regain->rtt_us, REGAIN_TRIPS,
+					    regain->trips, srtt_us);
+	else
+		rtt_us = minmax_reset(&regain->rtt_us, regain->trips, srtt_us);
+
+	/* What seemed to be a queue was a longer path. */
+	if (rtt_us > before_us + before_us / 8)
+		minmax_reset(&regain->queue_us, regain->trips, 0);
 	minmax_running_max(&regain->queue_us, REGAIN_QUEUE_TRIPS, regain->trips,
-			   regain_queue_us(regain, tp->srtt_us >> 3));
+			   regain_queue_us(regain, srtt_us));
 	if (!tp->rate_interval_us)
 		return;
 	rate = div_u64((u64)tp->rate_delivered << REGAIN_RATE_SHIFT,
 		       tp->rate_interval_us);
-	minmax_running_max(&regain->rate, REGAIN_RATE_TRIPS, regain->trips,
+	minmax_running_max(&regain->rate, REGAIN_TRIPS, regain->trips,
 			   min_t(u64, rate, U32_MAX));
 }
 
@@ -104,7 +111,7 @@ static void regain_reduced(struct iscsit_regain *regain,
 	regain->overflow = tcp->reduced_cause == ISCSIT_CAUSE_CWR_LOCAL ||
 			   tcp->reduced_cause == ISCSIT_CAUSE_CWR_ECN ||
 			   queue_us > max(longest_us / 4 * 3,
-					  regain->min_rtt_us / 64);
+					  minmax_get(&regain->rtt_us) / 64);
 	regain->reduced_rate = rate;
 	regain->reduced_trip = regain->trips;
 	regain->reductions = tcp->reductions;
@@ -122,7 +129,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_ssthresh(struct iscsit_regain *regain,
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = tcp_snd_cwnd(tp);
-	u32 carried;
+	u32 carried, rtt_us;
 	bool waits;
 
 	/* What was before the first look says nothing of now. */
@@ -133,14 +140,14 @@ VISIBLE_IF_KUNIT void iscsit_regain_ssthresh(struct iscsit_regain *regain,
 	if (tcp->reductions != regain->reductions)
 		regain_reduced(regain, tcp);
 
+	rtt_us = minmax_get(&regain->rtt_us);
 	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR ||
 	    tcp_in_slow_start(tp) ||
-	    regain_queue_us(regain, tp->srtt_us >> 3) > regain->min_rtt_us / 8)
+	    regain_queue_us(regain, tp->srtt_us >> 3) > rtt_us / 8)
 		return;
 
 	waits = regain->trips - regain->reduced_trip <= regain->wait_trips;
-	carried = (u64)minmax_get(&regain->rate) * regain->min_rtt_us >>
-		  REGAIN_RATE_SHIFT;
+	carried = (u64)minmax_get(&regain->rate) * rtt_us >> REGAIN_RATE_SHIFT;
 	if (cwnd < carried) {
 		if (!waits || !regain->overflow)
 			tp->snd_ssthresh = min(carried, cwnd + max(cwnd / 4, 1));

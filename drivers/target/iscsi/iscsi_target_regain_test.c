@@ -62,7 +62,6 @@ static int regain_test_init(struct kunit *test)
 	t->carries = CARRIED;
 	t->tp.rate_interval_us = MIN_RTT_US;
 	t->tp.is_cwnd_limited = true;
-	minmax_reset(&t->tp.rtt_min, 0, MIN_RTT_US);
 	set_window(t, CARRIED);
 	trip(t, 0);
 	set_window(t, CARRIED);
@@ -191,23 +190,33 @@ static void a_loss_before_the_first_look(struct kunit *test)
 	expect_trip(test, 0, 80);
 }
 
-/* What is taken for the least round trip when TCP's is @tcp_us */
-static void expect_min_rtt(struct kunit *test, u32 tcp_us, u32 min_rtt_us)
+/* Four times as long, and as much is delivered: four times as much it holds */
+static void a_path_that_became_longer(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
+	int i;
 
-	minmax_reset(&t->tp.rtt_min, 0, tcp_us);
+	t->carries = 4 * CARRIED;
+	t->tp.rate_interval_us = 4 * MIN_RTT_US;
+	set_window(t, 4 * CARRIED);
+	trip(t, 3 * MIN_RTT_US);
+	set_window(t, 2 * CARRIED);
+	for (i = 1; i < 48; i++)
+		expect_trip(test, 3 * MIN_RTT_US, 2 * CARRIED);
+	expect_trip(test, 3 * MIN_RTT_US, 2 * CARRIED + CARRIED / 2);
+
+	/* Its queue is what is more than that. */
+	trip(t, 3 * MIN_RTT_US + 4000);
+	reduce(t, 3 * MIN_RTT_US + 3001, ISCSIT_CAUSE_RECOVERY);
+	expect_trip(test, 3 * MIN_RTT_US, 70);
+
+	/* A shorter one is so at once. */
+	t->tp.rate_interval_us = MIN_RTT_US;
+	t->carries = CARRIED;
+	set_window(t, CARRIED);
 	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, t->regain.min_rtt_us, min_rtt_us);
-}
-
-/* Timestamps of milliseconds do not make a path shorter, but less does. */
-static void a_round_trip_rounded_down(struct kunit *test)
-{
-	expect_min_rtt(test, MIN_RTT_US - 100, MIN_RTT_US - 100);
-	expect_min_rtt(test, MIN_RTT_US - 1000, MIN_RTT_US - 100);
-	expect_min_rtt(test, MIN_RTT_US - 2000, MIN_RTT_US - 2000);
-	expect_min_rtt(test, MIN_RTT_US, MIN_RTT_US);
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	expect_trip(test, 0, 87);
 }
 
 static void a_rate_of_long_ago(struct kunit *test)
@@ -279,7 +288,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_mark),
 	KUNIT_CASE(a_tail_loss),
 	KUNIT_CASE(a_loss_before_the_first_look),
-	KUNIT_CASE(a_round_trip_rounded_down),
+	KUNIT_CASE(a_path_that_became_longer),
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(longer_waits_without_gain),
