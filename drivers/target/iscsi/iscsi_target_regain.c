@@ -62,7 +62,6 @@ static void regain_measure(struct iscsit_regain *regain,
 {
 	u32 before_us = minmax_get(&regain->rtt_us);
 	u32 srtt_us = tp->srtt_us >> 3;
-	u32 rtt_us;
 	u64 rate;
 
 	/* The latter: at first, and when much else was sent in between */
@@ -72,15 +71,9 @@ static void regain_measure(struct iscsit_regain *regain,
 		regain->trips++;
 	}
 
-	/* Zero at first */
-	if (before_us)
-		rtt_us = minmax_running_min(&regain->rtt_us, REGAIN_TRIPS,
-					    regain->trips, srtt_us);
-	else
-		rtt_us = minmax_reset(&regain->rtt_us, regain->trips, srtt_us);
-
 	/* What seemed to be a queue was a longer path. */
-	if (rtt_us > before_us + before_us / 8)
+	if (minmax_running_min(&regain->rtt_us, REGAIN_TRIPS, regain->trips,
+			       srtt_us) > before_us + before_us / 8)
 		minmax_reset(&regain->queue_us, regain->trips, 0);
 	minmax_running_max(&regain->queue_us, REGAIN_QUEUE_TRIPS, regain->trips,
 			   regain_queue_us(regain, srtt_us));
@@ -133,8 +126,10 @@ VISIBLE_IF_KUNIT void iscsit_regain_ssthresh(struct iscsit_regain *regain,
 	bool waits;
 
 	/* What was before the first look says nothing of now. */
-	if (!regain->trips)
+	if (!regain->trips) {
 		regain->reductions = tcp->reductions;
+		minmax_reset(&regain->rtt_us, 0, tp->srtt_us >> 3);
+	}
 
 	regain_measure(regain, tp);
 	if (tcp->reductions != regain->reductions)
