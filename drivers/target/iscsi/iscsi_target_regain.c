@@ -41,11 +41,14 @@
  * Round trips over which the least of them and the best rate are taken, and the
  * longest queue. TCP's own least one is that of five minutes, even if the path
  * has become longer since. A queue that stands for as many is taken for a
- * longer path, until a reduction makes it shorter. A rate is TCP's: while the
- * application bounds it, no lower one takes its place.
+ * longer path, until a reduction makes it shorter; and one that less in flight
+ * leaves as it is, at once. A rate is TCP's: while the application bounds it,
+ * no lower one takes its place.
  */
 #define REGAIN_TRIPS		48
 #define REGAIN_QUEUE_TRIPS	256
+/* Round trips with less in flight until a queue should be shorter */
+#define REGAIN_LESS_TRIPS	2
 /* Round trips until more is tried, at least and at most */
 #define REGAIN_WAIT_TRIPS	32
 #define REGAIN_MAX_WAIT_TRIPS	256
@@ -55,6 +58,31 @@
 static u32 regain_queue_us(const struct iscsit_regain *regain, u32 srtt_us)
 {
 	return srtt_us - min(srtt_us, minmax_get(&regain->rtt_us));
+}
+
+/*
+ * A queue that stays as it is, to a sixty-fourth of the round trip, with less
+ * than three quarters of what was in flight before, is the path's length. What
+ * was before a reduction does not count: whoever else fills a queue that has
+ * overflowed keeps it as it is.
+ */
+static bool regain_longer(struct iscsit_regain *regain,
+			  const struct tcp_sock *tp, u32 srtt_us)
+{
+	u32 pkts = tcp_packets_in_flight(tp);
+
+	if (abs_diff(srtt_us, regain->even_us) > srtt_us / 64) {
+		regain->even_us = srtt_us;
+		regain->even_pkts = pkts;
+	}
+	regain->even_pkts = max(regain->even_pkts, pkts);
+	if (pkts >= regain->even_pkts / 4 * 3)
+		regain->even_trip = regain->trips;
+	if (regain->trips - regain->even_trip <= REGAIN_LESS_TRIPS)
+		return false;
+	regain->even_pkts = pkts;
+	regain->even_trip = regain->trips;
+	return true;
 }
 
 static void regain_measure(struct iscsit_regain *regain,
@@ -71,9 +99,12 @@ static void regain_measure(struct iscsit_regain *regain,
 		regain->trips++;
 	}
 
+	minmax_running_min(&regain->rtt_us, REGAIN_TRIPS, regain->trips,
+			   srtt_us);
+	if (regain_longer(regain, tp, srtt_us))
+		minmax_reset(&regain->rtt_us, regain->trips, srtt_us);
 	/* What seemed to be a queue was a longer path. */
-	if (minmax_running_min(&regain->rtt_us, REGAIN_TRIPS, regain->trips,
-			       srtt_us) > before_us + before_us / 8)
+	if (minmax_get(&regain->rtt_us) > before_us + before_us / 8)
 		minmax_reset(&regain->queue_us, regain->trips, 0);
 	minmax_running_max(&regain->queue_us, REGAIN_QUEUE_TRIPS, regain->trips,
 			   regain_queue_us(regain, srtt_us));
@@ -108,6 +139,7 @@ static void regain_reduced(struct iscsit_regain *regain,
 	regain->reduced_rate = rate;
 	regain->reduced_trip = regain->trips;
 	regain->reductions = tcp->reductions;
+	regain->even_us = 0;
 }
 
 /**

@@ -219,6 +219,58 @@ static void a_path_that_became_longer(struct kunit *test)
 	expect_trip(test, 0, 87);
 }
 
+/* Packets in flight, with a round trip of 80 ms and about, and ssthresh then */
+static void a_queue_that_less_leaves_as_it_is(struct kunit *test)
+{
+	static const struct {
+		u32 pkts;
+		s32 more_us;
+		u32 ssthresh;
+	} trips[] = {
+		{ 80, 0, 2 * CARRIED },
+		{ 60, 0, 2 * CARRIED },
+		{ 60, 0, 2 * CARRIED },
+		{ 60, 0, 2 * CARRIED },
+		/* Now less, but then the queue is shorter. */
+		{ 59, 0, 2 * CARRIED },
+		{ 59, -1300, 2 * CARRIED },
+		{ 59, -1300, 2 * CARRIED },
+		{ 59, -1300, 2 * CARRIED },
+		{ 41, -1300, 2 * CARRIED },
+		{ 41, -100, 2 * CARRIED },
+		/* Now it is not, for more than two round trips. */
+		{ 41, -100, 2 * CARRIED + CARRIED / 2 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	t->carries = 4 * CARRIED;
+	t->tp.rate_interval_us = 4 * MIN_RTT_US;
+	set_window(t, 4 * CARRIED);
+	t->tp.packets_out = 80;
+	trip(t, 3 * MIN_RTT_US);
+	set_window(t, 2 * CARRIED);
+	for (i = 0; i < ARRAY_SIZE(trips); i++) {
+		t->tp.packets_out = trips[i].pkts;
+		expect_trip(test, 3 * MIN_RTT_US + trips[i].more_us,
+			    trips[i].ssthresh);
+	}
+}
+
+/* Others may fill it. */
+static void a_queue_that_a_reduction_leaves_as_it_is(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	int i;
+
+	t->tp.packets_out = CARRIED;
+	trip(t, MIN_RTT_US);
+	reduce(t, MIN_RTT_US, ISCSIT_CAUSE_RECOVERY);
+	t->tp.packets_out = CARRIED / 2;
+	for (i = 1; i < 32; i++)
+		expect_trip(test, MIN_RTT_US, 70);
+}
+
 static void a_rate_of_long_ago(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
@@ -289,6 +341,8 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_tail_loss),
 	KUNIT_CASE(a_loss_before_the_first_look),
 	KUNIT_CASE(a_path_that_became_longer),
+	KUNIT_CASE(a_queue_that_less_leaves_as_it_is),
+	KUNIT_CASE(a_queue_that_a_reduction_leaves_as_it_is),
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(longer_waits_without_gain),
