@@ -113,6 +113,8 @@ struct ThisRead {
     choked_us: Option<u64>,
     /// Others have taken what had arrived before, and W is for half of the path.
     gives: bool,
+    /// When the path was found to have become longer.
+    lengthened_us: Option<u64>,
     /// The request size has been changed.
     changed: bool,
     /// Cruise's W has been asked for, all of it: C is no less than the path's for want of readers.
@@ -164,6 +166,9 @@ pub struct Notify {
     /// The least round-trip time since one was found to be no queue of this session's: others fill it, or slots make packets
     /// wait; 0 before that.
     floor_us: u64,
+    /// The least round-trip time since the path was found to have become longer, 0 before that; and TCP's.
+    longer_us: u32,
+    tcp_min_rtt_us: u32,
     /// The latest change of W, to be undone if it does not bring what it should.
     trial: Option<(Aim, Before)>,
     steps: Steps,
@@ -281,7 +286,14 @@ impl Notify {
         let told = new.max().unwrap_or(0);
         let losses = self.news(told, path.asked_us);
         let lost_before = std::mem::replace(&mut self.lost, told > 0);
-        path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, told > 0 || lost_before);
+        // TCP's own least one is less than any before: it is no longer path any more.
+        let shorter = path.min_rtt_us < self.tcp_min_rtt_us;
+        self.longer_us = if shorter { 0 } else { self.longer_us.min(path.srtt_us) };
+        self.tcp_min_rtt_us = path.min_rtt_us;
+        if told > 0 {
+            self.read.lengthened_us = None;
+        }
+        path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, told > 0 || lost_before).max(self.longer_us);
         self.read.losses.add(losses, self.path.asked_us);
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
@@ -486,11 +498,13 @@ impl Notify {
         if self.lossy(now_us) {
             return least_us.max(LOSSY_PAGE_TRIPS * self.trip_us());
         }
-        // Others are to be answered, whatever that costs.
-        if self.far_pages() && !self.read.losses.shallow || now_us < self.rivals.until_us {
+        // Others are to be answered, and a longer path filled, whatever that costs.
+        let far = self.far_pages() && !self.read.losses.shallow;
+        if far || now_us < self.rivals.until_us || self.lengthened(now_us) {
             return least_us;
         }
-        let share = if self.read.losses.shallow { 4 * QUESTION_SHARE } else { QUESTION_SHARE };
+        let cut = matches!(self.trial, Some((Aim::Shorter { .. }, _)));
+        let share = if self.read.losses.shallow && !cut { 4 * QUESTION_SHARE } else { QUESTION_SHARE };
         let request = self.request().max(1);
         least_us.max(share * self.trip_us() * request / self.window_bytes.max(request))
     }

@@ -165,6 +165,14 @@ impl Notify {
         if std::mem::take(&mut self.read.gives) {
             self.window_bytes = self.window_bytes.max(goal);
         }
+        let alone = input.share.is_none();
+        if alone && !congested && self.lengthened(input.now_us) && standing_us <= self.queue_high_us() {
+            let window_bytes = self.lengthened_bytes();
+            if window_bytes > self.window_bytes {
+                self.window_bytes = window_bytes;
+                return;
+            }
+        }
         if congested && self.give_way(input, goal, rate, before_us, proven_us) {
             return;
         }
@@ -331,6 +339,30 @@ impl Notify {
         Before { rate, window_bytes, capacity, late_us: self.read.late_us, srtt_us: self.path.srtt_us }
     }
 
+    /// A cut has left the queue as it is, to a sixteenth of what it should have emptied, and nothing was lost lately: no queue is,
+    /// unless most of it is others', who overflow it.
+    fn longer(&self, now_us: u64, before: Before, emptied_us: u64) -> bool {
+        let same = u64::from(self.path.srtt_us.abs_diff(before.srtt_us)) < emptied_us / 16;
+        let lately = |lost_us| now_us - lost_us < THRESHOLD_TRIPS * self.trip_us();
+        same && self.read.losses.unanswered == 0 && !self.read.losses.last_us.is_some_and(lately)
+    }
+
+    /// W where the path has become longer: for all that it holds, but no further than cwnd goes, or what has waited for cwnd would
+    /// leave faster than the path carries.
+    fn lengthened_bytes(&self) -> u64 {
+        let goal = self.window_for(self.capacity);
+        // A queue that was short is shorter for it.
+        let goal = if self.read.losses.shallow { self.least_full_bytes().min(goal) } else { goal };
+        self.path_cwnd_bytes().saturating_add(self.late_bytes() + self.request()).min(goal).max(self.window_bytes)
+    }
+
+    /// The path has become longer, and lost nothing since.
+    pub(super) fn lengthened(&self, now_us: u64) -> bool {
+        let others = now_us < self.rivals.until_us;
+        let cruises = self.phase == Phase::Cruise && !others;
+        cruises && self.read.lengthened_us.is_some_and(|us| now_us - us < THRESHOLD_TRIPS * self.rtt_us())
+    }
+
     /// Undoes a change of W that has not brought what it should; one that may yet do so goes on.
     fn undone(&mut self, aim: Aim, before: Before, now_us: u64, rate: Option<u64>, shared: bool) -> bool {
         let queue_us = self.queue_us();
@@ -346,7 +378,16 @@ impl Notify {
             Aim::Shorter { queue_us: before_us, emptied_us } => {
                 let more = queue_us > self.slack_us() + self.rtt_us() / 64;
                 if more && queue_us + emptied_us.min(before_us) / 2 > before_us {
-                    // It stayed: the path has become longer, or others fill the queue.
+                    if !shared && self.longer(now_us, before, emptied_us.min(before_us)) {
+                        self.path.min_rtt_us = self.path.srtt_us;
+                        (self.longer_us, self.read.lengthened_us) = (self.path.srtt_us, Some(now_us));
+                        (self.capacity, self.read.late_us) = (before.capacity, before.late_us);
+                        self.reason = format!("the path has become {queue_us} us longer");
+                        self.forget_queues();
+                        self.window_bytes = self.lengthened_bytes();
+                        return true;
+                    }
+                    // It stayed: others fill the queue, or the path has become longer.
                     self.floor_us = self.path.srtt_us.into();
                     self.reason = format!("a queue of {queue_us} us that is not ours");
                     if !shared && self.taken(now_us, rate) {
@@ -479,6 +520,64 @@ pub(super) mod tests {
             let aim = Aim::Shorter { queue_us: 4_250, emptied_us: 3_080 };
             law.undone(aim, before, 20 * RTT_US, Some(11_900_000), false);
             assert_eq!(law.rivals.until_us > 0, others, "{queue_us} us");
+        }
+    }
+
+    /// Else it is others'.
+    #[test]
+    fn a_queue_that_a_cut_leaves_as_it_is_is_the_paths_length() {
+        for (less_us, lost, shared, longer) in [
+            (0, None, false, true),
+            (3_749, None, false, true),
+            (3_750, None, false, false),
+            (0, Some(1), false, false),
+            (0, Some(199), false, false), // fifty of the longer ones
+            (0, Some(200), false, true),
+            (0, None, true, false),
+        ] {
+            let mut law = cruising(60_000 - less_us);
+            (law.capacity, law.window_bytes, law.window_changed_us) = (3_000_000, 90_000, 290 * RTT_US);
+            law.read.losses.last_us = lost.map(|trips| (300 - trips) * RTT_US);
+            let before =
+                Before { rate: 3_000_000, window_bytes: 270_000, capacity: 12_000_000, late_us: 0, srtt_us: 80_000 };
+            // No more than the queue can be emptied.
+            let aim = Aim::Shorter { queue_us: 60_000, emptied_us: 120_000 };
+            assert!(law.undone(aim, before, 300 * RTT_US, Some(800_000), shared));
+            let others = !longer && !shared;
+            assert_eq!(
+                (law.lengthened(300 * RTT_US), law.rivals.until_us > 0),
+                (longer, others),
+                "{less_us} us, {lost:?} {shared}"
+            );
+            law.note(PathState { min_rtt_us: RTT_US as u32, ..law.path });
+            assert_eq!(law.whole_queue_us() == 0, longer);
+            assert_eq!(law.capacity, 12_000_000);
+        }
+    }
+
+    /// And what was longer for a time only is measured anew.
+    #[test]
+    fn on_a_longer_path_the_window_goes_as_far_as_cwnd() {
+        let mut law = cruising(0);
+        (law.capacity, law.longer_us, law.read.lengthened_us) = (12_000_000, 80_000, Some(0));
+        (law.path.srtt_us, law.window_bytes) = (80_000, 90_000);
+        for (cwnd_pkts, shallow, window_bytes) in [
+            (50, false, 72_400 + 32_768),
+            (200, false, 289_600 + 32_768),
+            (1_000, true, 950_272), // as requests, 15/16 of the path and one more
+            (1_000, false, 960_000 + 2 * 32_768),
+            (50, false, 960_000 + 2 * 32_768),
+        ] {
+            (law.path.snd_cwnd_pkts, law.read.losses.shallow) = (cwnd_pkts, shallow);
+            law.note(PathState { min_rtt_us: 20_000, ..law.path });
+            law.adjust(&at(10));
+            assert_eq!(law.window_bytes, window_bytes, "{cwnd_pkts} packets");
+        }
+        for (min_rtt_us, srtt_us, rtt_us) in
+            [(20_000, 30_000, 30_000), (20_000, 40_000, 30_000), (15_000, 40_000, 15_000)]
+        {
+            law.note(PathState { min_rtt_us, srtt_us, ..law.path });
+            assert_eq!(law.rtt_us(), rtt_us);
         }
     }
 

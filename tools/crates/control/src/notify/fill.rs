@@ -128,6 +128,10 @@ impl Notify {
         if self.blocked(now_us, REPAIR_TRIPS) {
             // What is sent again needs room as well, and what has overflowed once, care.
             rate / 4 * 3
+        } else if self.lengthened(now_us) {
+            // The initiator's own cwnd, which bounds how many requests are on their way, doubles at most.
+            let arriving = self.meter.average(self.rtt_us()).unwrap_or(0).max(self.request_rate());
+            (rate / 32 * 31).min(arriving / 2 * 3)
         } else if self.fine() && !overflowed {
             if self.far() { rate + rate / 64 } else { self.pace() }
         } else if let Some(bytes) = slow_start_bytes.filter(|_| self.doubles()) {
@@ -213,6 +217,24 @@ pub(super) mod tests {
 
     pub(in super::super) const HOLE: Input<'_> =
         Input { now_us: 50 * RTT_US, path: None, received: None, share: None, disks: &[] };
+
+    /// In bytes/s: half as much again as arrives, and a little less than C; for fifty round trips, or until something is lost.
+    #[test]
+    fn a_longer_path_is_filled_by_half_as_much_again() {
+        for (arriving, trip, rate) in [
+            (4_000_000, 45, 6_000_000),
+            (12_000_000, 45, RATE / 32 * 31),
+            (0, 45, (16 << 10) * 50 / 2 * 3),
+            (4_000_000, 55, RATE),
+        ] {
+            let mut law = holed(RATE, 1_000);
+            law.meter.clear();
+            (0..=trip).for_each(|trip| law.meter.push(trip * RTT_US, carried(arriving, trip * RTT_US)));
+            (law.found.train, law.read.lengthened_us) = (RATE, Some(2 * RTT_US));
+            let most = law.fill_rate(trip * RTT_US, false, true, None);
+            assert!(most.abs_diff(rate) <= rate / 64, "{most} of {rate} B/s");
+        }
+    }
 
     #[test]
     fn a_window_that_grows_is_no_burst() {
