@@ -165,8 +165,8 @@ impl Notify {
         if std::mem::take(&mut self.read.gives) {
             self.window_bytes = self.window_bytes.max(goal);
         }
-        let alone = input.share.is_none();
-        if alone && !congested && self.lengthened(input.now_us) && standing_us <= self.queue_high_us() {
+        let fills = self.alone(input) && self.lengthened(input.now_us);
+        if fills && !congested && standing_us <= self.queue_high_us() {
             let window_bytes = self.lengthened_bytes();
             if window_bytes > self.window_bytes {
                 self.window_bytes = window_bytes;
@@ -358,9 +358,8 @@ impl Notify {
 
     /// The path has become longer, and lost nothing since.
     pub(super) fn lengthened(&self, now_us: u64) -> bool {
-        let others = now_us < self.rivals.until_us;
-        let cruises = self.phase == Phase::Cruise && !others;
-        cruises && self.read.lengthened_us.is_some_and(|us| now_us - us < THRESHOLD_TRIPS * self.rtt_us())
+        let lately = |us| now_us - us < THRESHOLD_TRIPS * self.rtt_us();
+        self.cruises_alone(now_us) && self.read.lengthened_us.is_some_and(lately)
     }
 
     /// Undoes a change of W that has not brought what it should; one that may yet do so goes on.

@@ -148,9 +148,14 @@ impl Notify {
         }
     }
 
+    /// In Cruise, and no other flows are known to be there.
+    pub(super) fn cruises_alone(&self, now_us: u64) -> bool {
+        self.phase == Phase::Cruise && now_us >= self.rivals.until_us
+    }
+
     /// No other flows are there, and trains have told C: more need not be asked for to show that the path carries more.
     pub(super) fn gentle(&self, now_us: u64) -> bool {
-        self.phase == Phase::Cruise && now_us >= self.rivals.until_us && self.trains_tell()
+        self.cruises_alone(now_us) && self.trains_tell()
     }
 
     /// F where readers have asked for the same for long, and for clearly less than they may: so much that more is seen to be
