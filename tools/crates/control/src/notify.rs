@@ -286,10 +286,17 @@ impl Notify {
         let told = new.max().unwrap_or(0);
         let losses = self.news(told, path.asked_us);
         let lost_before = std::mem::replace(&mut self.lost, told > 0);
-        // TCP's own least one is less than any before: it is no longer path any more.
-        let shorter = path.min_rtt_us < self.tcp_min_rtt_us;
-        self.longer_us = if shorter { 0 } else { self.longer_us.min(path.srtt_us) };
-        self.tcp_min_rtt_us = path.min_rtt_us;
+        let longer_by_us = self.longer_us.saturating_sub(path.min_rtt_us);
+        if path.min_rtt_us < std::mem::replace(&mut self.tcp_min_rtt_us, path.min_rtt_us) {
+            // TCP's own least one is less than any before: it is no longer path any more.
+            self.longer_us = 0;
+        } else if path.srtt_us < self.longer_us.saturating_sub(longer_by_us / 4) {
+            // It was a queue after all, of others. Or the path is the shorter one again, which a queue of nothing tells.
+            (self.longer_us, self.floor_us) = (0, path.srtt_us.into());
+            self.rivals.lose(path.asked_us, self.trip_us());
+        } else {
+            self.longer_us = self.longer_us.min(path.srtt_us);
+        }
         if told > 0 {
             self.read.lengthened_us = None;
         }

@@ -572,11 +572,27 @@ pub(super) mod tests {
             law.adjust(&at(10));
             assert_eq!(law.window_bytes, window_bytes, "{cwnd_pkts} packets");
         }
+        // The least since, or TCP's where that is less than ever.
         for (min_rtt_us, srtt_us, rtt_us) in
-            [(20_000, 30_000, 30_000), (20_000, 40_000, 30_000), (15_000, 40_000, 15_000)]
+            [(20_000, 70_000, 70_000), (20_000, 80_000, 70_000), (15_000, 80_000, 15_000)]
         {
             law.note(PathState { min_rtt_us, srtt_us, ..law.path });
             assert_eq!(law.rtt_us(), rtt_us);
+        }
+    }
+
+    /// It was others' queue: they are answered as any, until none is.
+    #[test]
+    fn a_longer_path_that_becomes_much_shorter_was_a_queue() {
+        for (srtt_us, was) in [(65_000, false), (64_999, true)] {
+            let mut law = cruising(0);
+            (law.longer_us, law.tcp_min_rtt_us, law.path.min_rtt_us) = (80_000, 20_000, 80_000);
+            law.note(PathState { min_rtt_us: 20_000, srtt_us, asked_us: RTT_US, ..law.path });
+            assert_eq!((law.rivals.until_us > 0, law.whole_queue_us() > 0), (was, was));
+            assert_eq!(law.rtt_us(), srtt_us.into(), "the least that is known of it");
+            law.note(PathState { min_rtt_us: 20_000, srtt_us: 20_000, ..law.path });
+            law.compete(2 * RTT_US, 60_000, None, 0);
+            assert!(law.rivals.until_us <= 2 * RTT_US);
         }
     }
 
