@@ -23,6 +23,7 @@ pub struct Config {
     #[serde(deserialize_with = "strategy_name")]
     pub strategy: StrategyName,
     pub on_exit: OnExit,
+    pub bound_advertised_window: bool,
     pub state_dir: PathBuf,
     pub runtime_dir: PathBuf,
     idle_interval_ms: u64,
@@ -48,6 +49,7 @@ impl Default for Config {
         Self {
             strategy: StrategyName::Notify,
             on_exit: OnExit::Restore,
+            bound_advertised_window: true,
             state_dir: "/var/lib/iscsi-cwndd".into(),
             runtime_dir: "/run/iscsi-cwndd".into(),
             idle_interval_ms: 50,
@@ -179,7 +181,15 @@ mod tests {
 ",
             );
         assert_eq!(Config::parse(&uncommented), Ok(Config::default()));
-        for key in ["strategy", "on_exit", "state_dir", "runtime_dir", "max_commands", "max_read_ahead_bytes"] {
+        for key in [
+            "strategy",
+            "on_exit",
+            "bound_advertised_window",
+            "state_dir",
+            "runtime_dir",
+            "max_commands",
+            "max_read_ahead_bytes",
+        ] {
             assert!(uncommented.contains(&format!("\n{key} = ")), "{key}");
         }
     }

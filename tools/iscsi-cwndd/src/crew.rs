@@ -152,8 +152,7 @@ impl Crew for Threads {
 mod tests {
     use super::*;
     use crate::host::sim::disk;
-    use crate::host::{Ends, Reads, Session, StackedDevice, Statistics, Trace};
-    use cwnd_control::Received;
+    use crate::host::{Ends, Reads, Session, StackedDevice, Statistics, TcpSocket, Trace};
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     use std::time::Duration;
@@ -202,7 +201,11 @@ mod tests {
             unreachable!()
         }
 
-        fn received(&self, _: Ends) -> io::Result<Received> {
+        fn tcp_socket(&self, _: Ends) -> io::Result<TcpSocket> {
+            unreachable!()
+        }
+
+        fn advertise(&self, _: u64, _: Option<u64>) -> io::Result<()> {
             unreachable!()
         }
 

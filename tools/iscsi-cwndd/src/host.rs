@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the daemon needs of the machine, as a trait: [`sysfs::Sysfs`] is the real one, `sim::Sim` the tests'.
 
-use cwnd_control::Received;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-pub use sock_diag::Ends;
+pub use sock_diag::{Ends, TcpSocket};
 pub use trace::{Begun, Trace};
 
+pub mod advertised;
 pub mod open_files;
 pub mod scsi;
 #[cfg(test)]
@@ -195,8 +195,10 @@ pub trait Host: Send + Sync {
     /// Gives the files that are open on the disks the read-ahead set now: each keeps what it was opened with. Returns how
     /// many there were.
     fn renew_read_ahead(&self, disks: &[Disk]) -> io::Result<usize>;
-    /// What a connection has received, packet by packet.
-    fn received(&self, ends: Ends) -> io::Result<Received>;
+    /// This host's end of a connection, and what it has received, packet by packet.
+    fn tcp_socket(&self, ends: Ends) -> io::Result<TcpSocket>;
+    /// Bounds what a socket advertises, by its inode; `None`: as TCP sees fit.
+    fn advertise(&self, inode: u64, most_bytes: Option<u64>) -> io::Result<()>;
     /// The kernel's word that an idle disk is read or written.
     fn trace(&self) -> io::Result<Trace>;
     /// Memory that can be had without swapping.

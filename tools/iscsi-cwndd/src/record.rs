@@ -18,6 +18,8 @@ struct Line<'a> {
     request_bytes: u32,
     queue_depths: BTreeMap<&'a str, u32>,
     read_ahead_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advertised_bytes: Option<u64>,
     limit: &'a str,
     reason: &'a str,
     /// The page, on the line on which the strategy saw it.
@@ -61,6 +63,7 @@ impl Recorder {
                 .map(|disk| (disk.disk.name.as_str(), disk.in_force.queue_depth))
                 .collect(),
             read_ahead_bytes: output.read_ahead_bytes,
+            advertised_bytes: output.advertised_bytes,
             limit: output.limit,
             reason: &output.reason,
             page: answer.map(|answer| Page {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Puts the originals back: at exit, at the start after a crash, and by `iscsi-cwndd restore`.
 
-use crate::host::{Disk, DiskId, Host, Knob, Knobs};
+use crate::host::{Disk, DiskId, Host, Knob, Knobs, Session};
 use crate::store::{Error, Store};
 use std::io;
 
@@ -34,7 +34,9 @@ pub struct Restored {
 /// Gives every disk with saved originals these back, except where someone else has changed a setting meanwhile. Disks
 /// that are gone are forgotten.
 pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error> {
-    let mut disks: Vec<Disk> = host.sessions().into_iter().flat_map(|session| session.disks).collect();
+    let sessions = host.sessions();
+    advertise_freely(host, &sessions);
+    let mut disks: Vec<Disk> = sessions.into_iter().flat_map(|session| session.disks).collect();
     // Whatever they are above by now.
     disks.extend(host.stacked_devices().into_iter().map(|stacked| stacked.disk));
     let mut restored = Restored::default();
@@ -49,6 +51,16 @@ pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error
         log::info!("files that are open keep their read-ahead: {error}");
     }
     Ok(restored)
+}
+
+/// Has all connections advertise what TCP sees fit: a bound that nobody moves is for a path that may be another one by then.
+pub fn advertise_freely(host: &dyn Host, sessions: &[Session]) {
+    for session in sessions {
+        let socket = session.ends.map(|ends| host.tcp_socket(ends));
+        if let Some(Err(error)) = socket.map(|socket| host.advertise(socket?.inode, None)) {
+            log::debug!("session {}: what it advertises: {error}", session.sid);
+        }
+    }
 }
 
 /// Puts one disk's originals back, and forgets them unless that failed: the next restore tries again.

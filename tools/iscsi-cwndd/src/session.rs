@@ -7,7 +7,7 @@
 use crate::config::Config;
 use crate::crew::{Crew, Done, Job};
 use crate::disk::{TunedDisk, whole_blocks_kb};
-use crate::host::{AskError, Begun, Host, Session};
+use crate::host::{AskError, Begun, Host, Session, TcpSocket};
 use crate::record::Recorder;
 use crate::store::Store;
 use crate::throttle::Throttle;
@@ -120,6 +120,9 @@ pub struct TunedSession {
     /// The login that was asked and has not answered yet.
     asking: Option<String>,
     asked_us: u64,
+    /// What the connection advertises is bounded; or cannot be, until the next login.
+    bounded: bool,
+    unboundable: bool,
     /// The disk asked last: they take turns, since a question takes the place of one of its reads.
     questioned: usize,
     ask_due_us: u64,
@@ -144,6 +147,8 @@ impl TunedSession {
             fresh: None,
             asking: None,
             asked_us: 0,
+            bounded: false,
+            unboundable: false,
             questioned: 0,
             ask_due_us: 0,
             paced_us: 0,
@@ -388,6 +393,9 @@ impl TunedSession {
     }
 
     fn put_back(&mut self, world: &mut World<'_>) {
+        if let Some(Ok(socket)) = self.info.ends.map(|ends| world.host.tcp_socket(ends)) {
+            self.advertise(world.host, socket.inode, None);
+        }
         for disk in self.disks.iter_mut().filter(|disk| disk.freezing.is_none()) {
             disk.put_back(world.host, world.store);
         }
@@ -398,15 +406,36 @@ impl TunedSession {
         let share_us = SHARE_US.min(world.config.idle_after_us());
         let states: Vec<DiskState> = self.disks.iter().map(|disk| disk.state(disk.reading(now_us, share_us))).collect();
         let path = self.fresh.take();
-        let received = self.info.ends.and_then(|ends| world.host.received(ends).ok());
+        let socket = self.info.ends.and_then(|ends| world.host.tcp_socket(ends).ok());
+        let mut received = socket.map(|socket| socket.received);
+        if let Some(received) = received.as_mut().filter(|_| self.unboundable || !world.config.bound_advertised_window)
+        {
+            received.window_unit_bytes = 0;
+        }
         let input = Input { now_us, path, received, share: self.share, disks: &states };
         let output = if self.active { self.strategy.tick(&input) } else { self.strategy.rest(&input) };
         if self.active && path.is_some() {
             self.ask_due_us = self.ask_due_us.max(self.asked_us.saturating_add(output.page_us));
         }
+        if let Some(TcpSocket { inode, .. }) = socket {
+            self.advertise(world.host, inode, output.advertised_bytes);
+        }
         self.output = Some(output);
         self.apply(world);
         world.recorder.tick(now_us, self, path.is_some());
+    }
+
+    /// At each look: the kernel's receive autotuning forgets it.
+    fn advertise(&mut self, host: &dyn Host, inode: u64, most_bytes: Option<u64>) {
+        if !self.bounded && most_bytes.is_none() {
+            return;
+        }
+        let advertised = host.advertise(inode, most_bytes);
+        self.bounded = advertised.is_ok() && most_bytes.is_some();
+        if let Err(error) = advertised {
+            log::info!("session {}: what it advertises cannot be bounded: {error}", self.info.sid);
+            self.unboundable = true;
+        }
     }
 
     fn apply(&mut self, world: &mut World<'_>) {

@@ -63,6 +63,9 @@ struct SessionStatus<'a> {
     request_bytes: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     read_ahead_bytes: Option<u64>,
+    /// What the connection may advertise at most; none where TCP decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advertised_bytes: Option<u64>,
     disks: Vec<DiskStatus<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<PathStatus<'a>>,
@@ -124,6 +127,7 @@ fn of_session(session: &TunedSession, now_us: u64, idle_after_us: u64) -> Sessio
         window_bytes: output.map(|output| output.window_bytes),
         request_bytes: output.map(|output| output.request_bytes),
         read_ahead_bytes: output.map(|output| output.read_ahead_bytes),
+        advertised_bytes: output.and_then(|output| output.advertised_bytes),
         disks: session
             .disks
             .iter()

@@ -4,16 +4,16 @@
 mod cost;
 mod lab;
 
-use crate::config::OnExit;
+use crate::config::{Config, OnExit};
 use crate::disk::TunedDisk;
 use crate::host::sim::{STOCK, disk, page};
-use crate::host::{Begun, Disk, Host, Knob, Knobs, Reads, StackedDevice};
+use crate::host::{Begun, Disk, Ends, Host, Knob, Knobs, Reads, StackedDevice, TcpSocket};
 use crate::restore::Restored;
 use crate::session::Feedback;
 use crate::store::{Error, Store};
 use crate::throttle::Throttle;
 use crate::{restore, status};
-use cwnd_control::StrategyName;
+use cwnd_control::{Received, StrategyName};
 use lab::{Lab, logged};
 use proptest::prelude::*;
 use std::fs::{self, File};
@@ -101,6 +101,60 @@ fn what_cannot_be_put_back_is_not_forgotten() {
     assert_eq!((restored.count, restored.failed), (2, Vec::new()));
     assert_eq!((lab.knobs("sda"), lab.knobs("sdb")), (STOCK, STOCK));
     assert_eq!(lab.store().unwrap().disks(), []);
+}
+
+/// Two disks, and a connection whose window can be bounded.
+fn lab_with_a_socket(configure: impl FnOnce(&mut Config)) -> Lab {
+    let lab = Lab::with(configure);
+    let local = "10.0.0.2:40000".parse().unwrap();
+    let mut state = lab.sim.state();
+    state.session.as_mut().unwrap().ends = Some(Ends { local, remote: "10.0.0.1:3260".parse().unwrap() });
+    state.socket = Some(TcpSocket { inode: 7, received: Received { window_unit_bytes: 2048, ..Received::default() } });
+    drop(state);
+    lab
+}
+
+#[test]
+fn a_bounded_window_is_let_go_at_the_end_and_after_a_crash() {
+    let mut lab = lab_with_a_socket(|_| {});
+    for end in [Lab::stop, Lab::crash] {
+        lab.run(1, &["sda", "sdb"]);
+        let bytes = lab.sim.state().advertised.last().unwrap().unwrap();
+        assert_eq!(bytes % 2048, 0);
+        end(&mut lab);
+        lab.start();
+        assert_eq!(lab.sim.state().advertised.last(), Some(&None));
+    }
+}
+
+#[test]
+fn a_bounded_window_is_let_go_where_nothing_reads_settings_are_kept_or_a_target_is_left_alone() {
+    let ends: [fn(&mut Lab); 3] = [
+        |lab| lab.run(1, &[]),
+        |lab| {
+            lab.sim.state().answer = None;
+            lab.run(1, &["sda", "sdb"]);
+        },
+        Lab::stop,
+    ];
+    for end in ends {
+        let mut lab = lab_with_a_socket(|config| config.on_exit = OnExit::Keep);
+        lab.run(1, &["sda", "sdb"]);
+        assert!(lab.sim.state().advertised.last().unwrap().is_some());
+        end(&mut lab);
+        assert_eq!(lab.sim.state().advertised.last(), Some(&None));
+    }
+}
+
+#[test]
+fn a_window_that_cannot_be_bounded_is_tried_once_and_one_that_must_not_be_never() {
+    for bound in [false, true] {
+        let mut lab = lab_with_a_socket(|config| config.bound_advertised_window = bound);
+        lab.sim.state().kept = true;
+        lab.run(2, &["sda", "sdb"]);
+        assert_eq!(logged("session 1: what it advertises cannot be bounded: permission denied"), usize::from(bound));
+        assert_eq!(lab.sim.state().advertised, []);
+    }
 }
 
 /// As its administrator has it.

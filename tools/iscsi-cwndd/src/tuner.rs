@@ -265,7 +265,10 @@ impl Tuner {
     pub fn shutdown(mut self) -> Result<(), Error> {
         self.crew.stop();
         match self.config.on_exit {
-            OnExit::Keep => self.store.set_kept(true),
+            OnExit::Keep => {
+                restore::advertise_freely(&*self.host, &self.host.sessions());
+                self.store.set_kept(true)
+            }
             OnExit::Restore => restore::restore_all(&*self.host, &mut self.store).map(|_| ()),
         }
     }

@@ -77,6 +77,8 @@ pub struct Received {
     pub out_of_order_pkts: u32,
     /// The mean round trip of what this end sends, 0 if unknown.
     pub srtt_us: u32,
+    /// What it advertises is a multiple of this, by its window scale (RFC 7323, 2.3); 0 where that cannot be bounded.
+    pub window_unit_bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +124,8 @@ pub struct Output {
     /// `queue_depth`, one for each disk of the input, in its order.
     pub depths: Vec<u32>,
     pub read_ahead_bytes: u64,
+    /// What the connection may advertise at most, in whole [`Received::window_unit_bytes`]; `None`: as its TCP sees fit.
+    pub advertised_bytes: Option<u64>,
     /// What has been arriving lately, in bytes/s, once that is known; `None` also while the readers leave much of the
     /// window unused: then it says nothing of the path.
     pub rate: Option<u64>,

@@ -14,6 +14,7 @@
 //! what this end sees. `docs/control.md` has the equations and the reasons, `docs/results.md` what it comes to and where it is
 //! weak.
 
+mod advertised;
 mod bunches;
 mod cruise;
 mod drain;
@@ -23,6 +24,7 @@ mod losses;
 mod requests;
 mod start;
 
+use self::advertised::Advertised;
 use self::bunches::Bunches;
 use self::cruise::{Aim, Before, Patience, Steps};
 use self::drain::Drain;
@@ -105,6 +107,7 @@ struct ThisRead {
     /// The most of C that has arrived; and since when C is much less.
     reached: u64,
     slower_us: Option<u64>,
+    advertised: Advertised,
     bunches: Bunches,
     holes: Holes,
     losses: Losses,
@@ -171,6 +174,8 @@ pub struct Notify {
     tcp_min_rtt_us: u32,
     /// The latest change of W, to be undone if it does not bring what it should.
     trial: Option<(Aim, Before)>,
+    /// This end advertises F.
+    advertises: bool,
     steps: Steps,
     /// Others fill the queue: W is TCP's cwnd, or for half of the path.
     rivals: Patience,
@@ -198,8 +203,8 @@ impl Notify {
 
     fn rest_settings(&mut self) {
         let unused = self.phase == Phase::Cruise && !self.read.used;
-        let least = if unused { self.nearest_request(self.request()) } else { 0 };
-        self.read = ThisRead::default();
+        let least = if unused { self.nearest_request(self.request_size()) } else { 0 };
+        (self.read, self.advertises) = (ThisRead::default(), false);
         self.rivals.until_us = 0;
         (self.steps.gained, self.steps.short_us) = (0, None);
         self.meter.clear();
@@ -231,8 +236,8 @@ impl Notify {
         self.rtt_us() + self.read.late_us
     }
 
-    fn request(&self) -> u64 {
-        u64::from(self.request_bytes)
+    fn request_size(&self) -> u64 {
+        self.request_bytes.into()
     }
 
     fn slack_bytes(&self) -> u64 {
@@ -276,7 +281,7 @@ impl Notify {
     }
 
     fn bound(&self) -> u64 {
-        self.limits.max_window_bytes.min(self.max_commands() * self.request())
+        self.limits.max_window_bytes.min(self.max_commands() * self.request_size())
     }
 
     fn note(&mut self, mut path: PathState) {
@@ -301,7 +306,15 @@ impl Notify {
             self.read.lengthened_us = None;
         }
         path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, told > 0 || lost_before).max(self.longer_us);
-        self.read.losses.add(losses, self.path.asked_us);
+        if self.phase == Phase::Cruise && self.overdrawn(path.asked_us) {
+            self.quiet.at_least(path.asked_us + RECOVERY_TRIPS * self.rtt_us());
+        } else {
+            self.read.losses.add(losses, self.path.asked_us);
+        }
+        if self.advertises {
+            // It waits for that, not for cwnd.
+            path.notsent_bytes = 0;
+        }
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
     }
@@ -332,7 +345,7 @@ impl Notify {
 
     /// A queue this long is more than the slack explains.
     fn queue_high_us(&self) -> u64 {
-        self.slack_us() + self.rtt_us() / 16
+        self.slack_us() + self.rtt_us() / if self.advertises { 8 } else { 16 }
     }
 
     /// The same where the slack makes a long queue: whole requests make it longer than one of them needs.
@@ -521,19 +534,26 @@ impl Notify {
         let hungry = self.readers.hungry(self.rate_span_us());
         let in_use = self.readers.asked_bytes() >= self.window_bytes / 2;
         let page_us = self.page_us(input.now_us);
-        let more_bytes = self.question_bytes(input, page_us) + self.nearest_bytes(input);
-        let (paused, request_bytes, max_commands) = (self.read.bunches.paused, self.request(), self.max_commands());
+        let more_bytes = if self.advertises {
+            SLACK_REQUESTS * self.request_size()
+        } else {
+            self.question_bytes(input, page_us) + self.nearest_bytes(input)
+        };
+        let (paused, request_bytes, max_commands) =
+            (self.read.bunches.paused, self.request_size(), self.max_commands());
+        let depths = self.readers.depths(
+            self.filled_bytes,
+            |window_bytes, bytes| if paused { 1 } else { (window_bytes + more_bytes) / bytes },
+            request_bytes,
+            max_commands,
+        );
         Output {
             phase: self.phase.name(),
             limit: self.limit(rate),
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
-            depths: self.readers.depths(
-                self.filled_bytes,
-                |window_bytes, bytes| if paused { 1 } else { (window_bytes + more_bytes) / bytes },
-                request_bytes,
-                max_commands,
-            ),
+            depths,
+            advertised_bytes: self.advertised_bytes(input),
             read_ahead_bytes: (self.read_ahead_bytes.max(self.least_read_ahead_bytes(input.now_us)) / hungry)
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
             rate: rate.filter(|_| in_use),
@@ -578,22 +598,20 @@ impl Strategy for Notify {
             self.request_changed_us = input.now_us;
             (self.last_tick_us, self.moving_us, self.read.began_us) = (input.now_us, input.now_us, input.now_us);
         }
-        if let Some(request_bytes) = input.request_bytes().filter(|&bytes| bytes != self.request_bytes) {
-            let slack_bytes = self.slack_bytes();
-            if request_bytes < self.request_bytes {
-                // What waited may have been the larger ones.
-                self.floor_us = 0;
-            }
-            self.request_bytes = request_bytes;
-            if self.phase == Phase::Cruise {
-                // W that is less than the model has no such slack.
-                let least = self.window_bytes.min(self.window_for(self.capacity));
-                self.window_bytes = (self.window_bytes.saturating_sub(slack_bytes) + self.slack_bytes()).max(least);
-                (self.window_changed_us, self.trial) = (input.now_us, None);
-                self.forget_queues();
-            }
+        let (request, slack_bytes) = (self.request(), self.slack_bytes());
+        self.request_bytes = input.request_bytes().unwrap_or(self.request_bytes);
+        self.look_at_readers(input);
+        if self.request() < request {
+            // What waited may have been the larger ones.
+            self.floor_us = 0;
         }
-        self.readers.look(input.now_us, self.trip_us(), input.disks);
+        if self.request() != request && self.phase == Phase::Cruise {
+            // W that is less than the model has no such slack.
+            let least = self.window_bytes.min(self.window_for(self.capacity));
+            self.window_bytes = (self.window_bytes.saturating_sub(slack_bytes) + self.slack_bytes()).max(least);
+            (self.window_changed_us, self.trial) = (input.now_us, None);
+            self.forget_queues();
+        }
         let window_bytes = self.window_bytes;
         self.window_bytes = window_bytes.min(self.bound());
         let read_bytes = input.read_bytes();
@@ -609,7 +627,7 @@ impl Strategy for Notify {
             self.cruise(input);
             self.fill(input);
         }
-        if self.window_bytes != window_bytes {
+        if self.window_bytes != window_bytes || self.closes(input.now_us) {
             self.window_changed_us = input.now_us;
         }
         let next_us = input.now_us + self.look_us(input.now_us, starts);

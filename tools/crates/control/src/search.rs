@@ -269,6 +269,7 @@ impl Search {
             window_bytes: self.window_bytes,
             request_bytes: wanted,
             depths: self.readers.depths(self.window_bytes, commands, request_bytes, max_commands),
+            advertised_bytes: None,
             read_ahead_bytes: (2 * self.window_bytes).max(READ_AHEAD_BYTES).min(self.limits.max_read_ahead_bytes),
             rate: None,
             next_us,

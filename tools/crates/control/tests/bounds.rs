@@ -23,6 +23,8 @@ fn within(limits: &Limits, out: &Output, disks: &[DiskState]) -> Result<(), Test
     prop_assert!(out.request_bytes.is_power_of_two());
     prop_assert!(out.window_bytes <= limits.max_window_bytes);
     prop_assert!(out.read_ahead_bytes <= limits.max_read_ahead_bytes);
+    // What is advertised is a multiple of up to 16 KiB.
+    prop_assert!(out.advertised_bytes.is_none_or(|bytes| bytes > 0 && bytes < limits.max_window_bytes + (16 << 10)));
     prop_assert_eq!(out.depths.len(), disks.len());
     for (depth, disk) in out.depths.iter().zip(disks) {
         prop_assert!(*depth >= 1 && *depth <= disk.max_depth.clamp(1, limits.max_commands));
@@ -41,10 +43,8 @@ fn any_bytes() -> impl Strategy<Value = u64> {
 }
 
 fn any_received() -> impl Strategy<Value = Received> {
-    (any_bytes(), any_number(), any_number()).prop_map(|(bytes, out_of_order_pkts, srtt_us)| Received {
-        bytes,
-        out_of_order_pkts,
-        srtt_us,
+    (any_bytes(), any_number(), any_number(), 0..=14u32).prop_map(|(bytes, out_of_order_pkts, srtt_us, scale)| {
+        Received { bytes, out_of_order_pkts, srtt_us, window_unit_bytes: 1 << scale }
     })
 }
 

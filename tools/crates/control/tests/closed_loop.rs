@@ -303,7 +303,7 @@ impl Path {
                 set = law.tick(&Input {
                     now_us: now,
                     path: arrived_page,
-                    received: Some(Received { bytes, out_of_order_pkts, srtt_us: 0 }),
+                    received: Some(Received { bytes, out_of_order_pkts, ..Received::default() }),
                     share: None,
                     disks: &both[..disks],
                 });

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A simulated initiator with one session: disks, their settings and statistics, and a target that answers as told.
 
-use super::{AskError, Disk, DiskId, Ends, Host, Knob, Knobs, Reads, Session, StackedDevice, Statistics, Trace};
+use super::{
+    AskError, Disk, DiskId, Ends, Host, Knob, Knobs, Reads, Session, StackedDevice, Statistics, TcpSocket, Trace,
+};
 use crate::crew::{Crew, Done, Job};
-use cwnd_control::Received;
 use cwnd_log_page::{CaState, Connection, Figures, MIN_RTT_NOT_SET, Page, SSTHRESH_NOT_SET};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -30,6 +31,10 @@ pub struct State {
     /// Whether the kernel has debugfs.
     pub debugfs: bool,
     pub stacked_devices: Vec<StackedDevice>,
+    /// Of the session's connection; whether none but its owner may have it; and what it was to advertise, in order.
+    pub socket: Option<TcpSocket>,
+    pub kept: bool,
+    pub advertised: Vec<Option<u64>>,
     /// A setting that cannot be written.
     pub unwritable: Option<Knob>,
     /// What the kernel takes at most, whatever it says.
@@ -66,6 +71,9 @@ impl Sim {
             available_bytes: 1 << 30,
             debugfs: true,
             stacked_devices: Vec::new(),
+            socket: None,
+            kept: false,
+            advertised: Vec::new(),
             unwritable: None,
             max_sectors_kb: u32::MAX,
             writes: Vec::new(),
@@ -203,8 +211,15 @@ impl Host for Sim {
         Ok(disks.len())
     }
 
-    fn received(&self, _: Ends) -> io::Result<Received> {
-        Err(io::ErrorKind::NotFound.into())
+    fn tcp_socket(&self, _: Ends) -> io::Result<TcpSocket> {
+        self.state().socket.ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn advertise(&self, inode: u64, most_bytes: Option<u64>) -> io::Result<()> {
+        let mut state = self.state();
+        state.socket.filter(|socket| socket.inode == inode && !state.kept).ok_or(io::ErrorKind::PermissionDenied)?;
+        state.advertised.push(most_bytes);
+        Ok(())
     }
 
     fn trace(&self) -> io::Result<Trace> {

@@ -15,8 +15,9 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// `tcpi_rtt`, `tcpi_bytes_received` and `tcpi_rcv_ooopack` in `struct tcp_info` (include/uapi/linux/tcp.h), the latter two
-/// since Linux 4.2 and 5.4.
+/// `tcpi_snd_wscale` and `tcpi_rcv_wscale`, `tcpi_rtt`, `tcpi_bytes_received` and `tcpi_rcv_ooopack` in `struct tcp_info`
+/// (include/uapi/linux/tcp.h), the latter two since Linux 4.2 and 5.4.
+const WSCALES: usize = 6;
 const RTT: Range<usize> = 68..72;
 const BYTES_RECEIVED: Range<usize> = 128..136;
 const RCV_OOOPACK: Range<usize> = 224..228;
@@ -29,6 +30,13 @@ const ANY_COOKIE: [u8; 8] = [0xff; 8];
 pub struct Ends {
     pub local: SocketAddr,
     pub remote: SocketAddr,
+}
+
+/// This host's end of one, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpSocket {
+    pub inode: u64,
+    pub received: Received,
 }
 
 pub struct SockDiag {
@@ -44,7 +52,7 @@ impl SockDiag {
     }
 
     /// By one connection. The kernel answers before the question returns: this does not wait.
-    pub fn received(&self, ends: Ends) -> io::Result<Received> {
+    pub fn tcp_socket(&self, ends: Ends) -> io::Result<TcpSocket> {
         let request = InetRequest {
             family: if ends.local.is_ipv4() { AF_INET } else { AF_INET6 },
             protocol: IPPROTO_TCP,
@@ -80,11 +88,18 @@ impl SockDiag {
                 bytes: u64::from_ne_bytes(info.get(BYTES_RECEIVED)?.try_into().ok()?),
                 out_of_order_pkts: u32::from_ne_bytes(info.get(RCV_OOOPACK)?.try_into().ok()?),
                 srtt_us: u32::from_ne_bytes(info.get(RTT)?.try_into().ok()?),
+                window_unit_bytes: 1 << rcv_wscale(*info.get(WSCALES)?),
             }),
             _ => None,
         });
-        received.ok_or_else(|| io::ErrorKind::InvalidData.into())
+        let received = received.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(TcpSocket { inode: response.header.inode.into(), received })
     }
+}
+
+/// Of two bit fields, the second.
+fn rcv_wscale(wscales: u8) -> u8 {
+    if cfg!(target_endian = "little") { wscales >> 4 } else { wscales & 0xf }
 }
 
 #[cfg(test)]
@@ -92,6 +107,8 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+    use std::os::linux::fs::MetadataExt;
 
     #[test]
     fn counts_what_a_connection_received() {
@@ -100,12 +117,16 @@ mod tests {
         let (mut sender, _) = listener.accept().unwrap();
         let ends = Ends { local: receiver.local_addr().unwrap(), remote: receiver.peer_addr().unwrap() };
         let sock_diag = SockDiag::open().unwrap();
-        let before = sock_diag.received(ends).unwrap();
-        assert_eq!(before, Received { srtt_us: before.srtt_us, ..Received::default() });
+        let inode = std::fs::metadata(format!("/proc/self/fd/{}", receiver.as_raw_fd())).unwrap().st_ino();
+        let TcpSocket { inode: found, received: before } = sock_diag.tcp_socket(ends).unwrap();
+        assert_eq!(found, inode);
+        let Received { srtt_us, window_unit_bytes, .. } = before;
+        assert_eq!(before, Received { srtt_us, window_unit_bytes, ..Received::default() });
+        assert!(window_unit_bytes.is_power_of_two() && window_unit_bytes <= 1 << 14, "RFC 7323, 2.3");
         assert!((1..1_000_000).contains(&before.srtt_us), "{} us, of the connection's making", before.srtt_us);
         sender.write_all(&[0; 10_000]).unwrap();
         receiver.read_exact(&mut [0; 10_000]).unwrap();
-        assert_eq!(sock_diag.received(ends).unwrap().bytes, 10_000);
+        assert_eq!(sock_diag.tcp_socket(ends).unwrap().received.bytes, 10_000);
     }
 
     #[test]
@@ -114,7 +135,7 @@ mod tests {
         let sock_diag = SockDiag::open().unwrap();
         for _ in 0..2 {
             assert_eq!(
-                sock_diag.received(Ends { local: nobody, remote: nobody }).unwrap_err().kind(),
+                sock_diag.tcp_socket(Ends { local: nobody, remote: nobody }).unwrap_err().kind(),
                 io::ErrorKind::NotFound
             );
         }

@@ -4,29 +4,32 @@
 //! Read-ahead is written to the backing device (`bdi/read_ahead_kb`), because the file of the same name under `queue/`
 //! freezes the queue.
 
+use super::advertised::Holders;
 use super::sock_diag::SockDiag;
 use super::{
-    AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, StackedDevice, Statistics, Trace, open_files, scsi,
+    AskError, Disk, DiskId, Ends, Host, Knob, Reads, Session, StackedDevice, Statistics, TcpSocket, Trace, open_files,
+    scsi,
 };
-use cwnd_control::Received;
 use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::linux::fs::MetadataExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 pub struct Sysfs {
     root: PathBuf,
     timeout: Duration,
     sock_diag: io::Result<SockDiag>,
+    holders: Mutex<Holders>,
 }
 
 impl Sysfs {
     /// `root`: where sysfs is. `timeout`: after which the kernel gives a question up, and resets the connection for it.
     pub fn new(root: &str, timeout: Duration) -> Self {
-        Self { root: root.into(), timeout, sock_diag: SockDiag::open() }
+        Self { root: root.into(), timeout, sock_diag: SockDiag::open(), holders: Mutex::default() }
     }
 
     fn session(&self, class_dir: &Path) -> Option<Session> {
@@ -140,11 +143,15 @@ impl Host for Sysfs {
         open_files::renew_read_ahead(&devices)
     }
 
-    fn received(&self, ends: Ends) -> io::Result<Received> {
+    fn tcp_socket(&self, ends: Ends) -> io::Result<TcpSocket> {
         match &self.sock_diag {
-            Ok(sock_diag) => sock_diag.received(ends),
+            Ok(sock_diag) => sock_diag.tcp_socket(ends),
             Err(error) => Err(error.kind().into()),
         }
+    }
+
+    fn advertise(&self, inode: u64, most_bytes: Option<u64>) -> io::Result<()> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner).advertise(inode, most_bytes)
     }
 
     fn trace(&self) -> io::Result<Trace> {

@@ -10,8 +10,7 @@ use crate::config::Config;
 use crate::daemon;
 use crate::host::sim::page;
 use crate::host::sysfs::Sysfs;
-use crate::host::{AskError, Disk, Ends, Host, Knob, Reads, Session, StackedDevice, Statistics, Trace};
-use cwnd_control::Received;
+use crate::host::{AskError, Disk, Ends, Host, Knob, Reads, Session, StackedDevice, Statistics, TcpSocket, Trace};
 use nix::sys::pthread::{pthread_kill, pthread_self};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::signal::Signal;
@@ -184,10 +183,15 @@ impl Host for Tree {
         self.sysfs.renew_read_ahead(disks)
     }
 
-    fn received(&self, ends: Ends) -> io::Result<Received> {
+    fn tcp_socket(&self, ends: Ends) -> io::Result<TcpSocket> {
         let n = self.ports.iter().position(|&port| port == ends.local.port()).unwrap();
-        let bytes = self.sent_bytes[n].load(Relaxed);
-        self.sysfs.received(ends).map(|received| Received { bytes, ..received })
+        let mut socket = self.sysfs.tcp_socket(ends)?;
+        socket.received.bytes = self.sent_bytes[n].load(Relaxed);
+        Ok(socket)
+    }
+
+    fn advertise(&self, inode: u64, most_bytes: Option<u64>) -> io::Result<()> {
+        self.sysfs.advertise(inode, most_bytes)
     }
 
     fn takes(&self, disk: &Disk, request_kb: u32) -> bool {

@@ -130,8 +130,9 @@ impl Notify {
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let rate = self.rate();
 
-        // What is tried, or cut, needs pages to be judged by, and a rate that no disk's drain is part of.
-        let judged = !input.changing();
+        // What is tried, or cut, needs pages to be judged by, and a rate that no disk's drain is part of: others have more than
+        // is advertised.
+        let judged = !input.changing() || self.advertises;
         if let Some((aim, before)) = self.trial.take_if(|_| judged) {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
                 return;
@@ -250,9 +251,10 @@ impl Notify {
         self.read.late_us = loop_us.saturating_sub(self.rtt_us() + queue_us).min(self.read.late_us);
         self.capacity = capacity;
         self.window_bytes = self.window_for(self.capacity);
-        let emptied_us = before.window_bytes.saturating_sub(self.window_bytes) * 1_000_000 / capacity.max(1);
+        let cut_bytes = before.window_bytes.saturating_sub(self.window_bytes);
+        let emptied_us = cut_bytes * 1_000_000 / capacity.max(1);
         let aim = Aim::Shorter { queue_us, emptied_us };
-        self.trial = (emptied_us > 0).then_some((aim, before));
+        self.trial = (cut_bytes > self.untold_bytes()).then_some((aim, before));
         self.forget_queues();
         self.reason = format!("a queue of {queue_us} us");
     }

@@ -148,7 +148,8 @@ mod tests {
             let mut law = holed(RATE, 400);
             for ((n, unanswered), changing) in (1..).zip(unanswered).zip(changing) {
                 let disks = [DiskState { reading: true, changing, ..DiskState::default() }];
-                let received = Some(Received { bytes: u64::from(n) << 20, out_of_order_pkts: n, srtt_us: 0 });
+                let received =
+                    Some(Received { bytes: u64::from(n) << 20, out_of_order_pkts: n, ..Received::default() });
                 law.look_for_holes(&Input { received, disks: &disks, ..HOLE }, 10 << 14);
                 assert_eq!(law.read.losses.unanswered, unanswered, "{changing}, overflow {n}");
             }

@@ -276,7 +276,7 @@ mod tests {
             (6, 2_000, 1, 102_000),
         ] {
             law.meter.push(1_000 * ms, bytes);
-            let received = (bytes > 0).then_some(Received { bytes, out_of_order_pkts, srtt_us: 0 });
+            let received = (bytes > 0).then_some(Received { bytes, out_of_order_pkts, ..Received::default() });
             law.look_for_holes(&Input { now_us: 1_000 * ms, received, ..HOLE }, 100_000);
             assert_eq!(law.read.holes.recovered_bytes, recovered_bytes, "{ms} ms");
             assert_eq!(law.read.holes.last_us.is_some(), recovered_bytes > 0, "{ms} ms");

@@ -29,7 +29,7 @@ const MOST_AGE_US: u64 = 100_000;
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// C when it began.
-    known: u64,
+    pub(super) known: u64,
     /// What its trains have shown of C, and the fastest of them.
     proven: u64,
     pub(super) train: u64,
@@ -58,7 +58,9 @@ impl Notify {
         let goal = self.window_for(self.capacity);
         // Where trains show nothing, more than C arrives only if it is asked for. While C doubles, what they have shown of it is
         // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few.
-        let (ahead, question_bytes) = if self.blind() {
+        let (ahead, question_bytes) = if self.advertises {
+            (self.capacity / 16, 0)
+        } else if self.blind() {
             (if self.coarse() { self.request_rate().max(self.capacity / 8) } else { self.capacity / 4 }, 0)
         } else if self.doubles() && !self.fine() {
             (self.capacity / 8, if self.far() { self.request() } else { 0 })
@@ -79,9 +81,12 @@ impl Notify {
         }
         let losses = std::mem::take(&mut self.read.losses.unanswered);
         let congested = losses > 0;
+        let overdrawn = self.overdrawn(input.now_us);
         if congested {
-            self.own_losses(input, losses);
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
+        }
+        if congested && !overdrawn {
+            self.own_losses(input, losses);
             if 2 * self.filled_bytes > goal {
                 // No queue holds less than has waited in it.
                 self.read.losses.shallow |= self.queue_us() <= self.slack_us();
@@ -94,7 +99,7 @@ impl Notify {
         }
         let filled =
             self.filled_bytes + self.request() > goal || congested && self.blocked(input.now_us, RECOVERY_TRIPS);
-        if self.capacity == 0 || !filled || input.changing() {
+        if self.capacity == 0 || !filled || input.changing() && !self.advertises {
             return; // A loss from less is the path's own.
         }
         let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0).min(MOST_AGE_US));
@@ -108,7 +113,9 @@ impl Notify {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.found.proven.max(rate.unwrap_or(0)));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
-            self.window_bytes = self.backed_off(input.now_us);
+            if !overdrawn {
+                self.window_bytes = self.backed_off(input.now_us);
+            }
         } else if self.found.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
         } else if settled && self.idle(self.queue_us(), rate) {
@@ -154,7 +161,8 @@ impl Notify {
     fn fit_late(&mut self, now_us: u64) {
         let page_us = now_us.saturating_sub(self.path.asked_us);
         let part = if self.far() { self.request().min(self.path_cwnd_bytes() / 4) } else { self.request() };
-        let waits = u64::from(self.path.notsent_bytes) >= part
+        let waits = self.advertises
+            || u64::from(self.path.notsent_bytes) >= part
             || self.queue_us() >= self.queue_low_us()
             || page_us > self.trip_us() / 8 * 9 + self.request_us();
         if waits {
