@@ -35,7 +35,7 @@ pub struct Restored {
 /// that are gone are forgotten.
 pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error> {
     let sessions = host.sessions();
-    advertise_freely(host, &sessions);
+    advertise_freely(host, store, &sessions);
     let mut disks: Vec<Disk> = sessions.into_iter().flat_map(|session| session.disks).collect();
     // Whatever they are above by now.
     disks.extend(host.stacked_devices().into_iter().map(|stacked| stacked.disk));
@@ -53,9 +53,13 @@ pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error
     Ok(restored)
 }
 
-/// Has all connections advertise what TCP sees fit: a bound that nobody moves is for a path that may be another one by then.
-pub fn advertise_freely(host: &dyn Host, sessions: &[Session]) {
-    for session in sessions {
+/// Has the connections of several disks that the store knows advertise what TCP sees fit: a bound that nobody moves is for a
+/// path that may be another one by then.
+pub fn advertise_freely(host: &dyn Host, store: &Store, sessions: &[Session]) {
+    let tuned = |session: &&Session| {
+        session.disks.len() > 1 && session.disks.iter().any(|disk| store.original(&disk.id).is_some())
+    };
+    for session in sessions.iter().filter(tuned) {
         let socket = session.ends.map(|ends| host.tcp_socket(ends));
         if let Some(Err(error)) = socket.map(|socket| host.advertise(socket?.inode, None)) {
             log::debug!("session {}: what it advertises: {error}", session.sid);

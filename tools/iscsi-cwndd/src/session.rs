@@ -367,6 +367,7 @@ impl TunedSession {
                 if !matches!(self.feedback, Feedback::Trouble(_)) {
                     log::warn!("session {}: {trouble}; nothing is changed until a good page comes", self.info.sid);
                     self.feedback = Feedback::Trouble(trouble);
+                    self.advertise_freely(world.host);
                 }
                 self.ask_due_us = now_us + RETRY_US;
             }
@@ -393,9 +394,7 @@ impl TunedSession {
     }
 
     fn put_back(&mut self, world: &mut World<'_>) {
-        if let Some(Ok(socket)) = self.info.ends.map(|ends| world.host.tcp_socket(ends)) {
-            self.advertise(world.host, socket.inode, None);
-        }
+        self.advertise_freely(world.host);
         for disk in self.disks.iter_mut().filter(|disk| disk.freezing.is_none()) {
             disk.put_back(world.host, world.store);
         }
@@ -425,16 +424,25 @@ impl TunedSession {
         world.recorder.tick(now_us, self, path.is_some());
     }
 
-    /// At each look: the kernel's receive autotuning forgets it.
+    /// At each look: the kernel's receive autotuning forgets it. What cannot be let go is tried again with the next.
     fn advertise(&mut self, host: &dyn Host, inode: u64, most_bytes: Option<u64>) {
         if !self.bounded && most_bytes.is_none() {
             return;
         }
-        let advertised = host.advertise(inode, most_bytes);
-        self.bounded = advertised.is_ok() && most_bytes.is_some();
-        if let Err(error) = advertised {
-            log::info!("session {}: what it advertises cannot be bounded: {error}", self.info.sid);
-            self.unboundable = true;
+        match host.advertise(inode, most_bytes) {
+            Ok(()) => self.bounded = most_bytes.is_some(),
+            Err(error) if !self.unboundable => {
+                log::info!("session {}: what it advertises cannot be bounded: {error}", self.info.sid);
+                self.unboundable = true;
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// A bound that nobody moves is for a path that may be another one by then.
+    fn advertise_freely(&mut self, host: &dyn Host) {
+        if let Some(Ok(socket)) = self.info.ends.map(|ends| host.tcp_socket(ends)) {
+            self.advertise(host, socket.inode, None);
         }
     }
 

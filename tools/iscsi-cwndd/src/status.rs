@@ -212,6 +212,7 @@ struct ShownSession {
     phase: Option<String>,
     limit: Option<String>,
     window_bytes: Option<u64>,
+    advertised_bytes: Option<u64>,
     disks: Vec<ShownDisk>,
     path: Option<ShownPath>,
 }
@@ -246,7 +247,10 @@ pub fn show(shown: &Shown) -> String {
         }
         if let (Some(phase), Some(limit), Some(window_bytes)) = (&session.phase, &session.limit, session.window_bytes) {
             let reading = if session.active { "reading" } else { "idle" };
-            lines.push(format!("  {reading}, phase {phase}, window {} KiB, limited by {limit}", window_bytes >> 10));
+            let bytes = session.advertised_bytes;
+            let advertised = bytes.map_or_else(String::new, |bytes| format!(", {} KiB advertised", bytes >> 10));
+            let window_kib = window_bytes >> 10;
+            lines.push(format!("  {reading}, phase {phase}, window {window_kib} KiB{advertised}, limited by {limit}"));
         }
         if let Some(path) = &session.path {
             lines.push(format!(

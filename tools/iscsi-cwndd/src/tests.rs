@@ -117,20 +117,30 @@ fn lab_with_a_socket(configure: impl FnOnce(&mut Config)) -> Lab {
 #[test]
 fn a_bounded_window_is_let_go_at_the_end_and_after_a_crash() {
     let mut lab = lab_with_a_socket(|_| {});
-    for end in [Lab::stop, Lab::crash] {
+    for (end, stops) in [(Lab::stop as fn(&mut Lab), true), (Lab::crash, false)] {
         lab.run(1, &["sda", "sdb"]);
         let bytes = lab.sim.state().advertised.last().unwrap().unwrap();
         assert_eq!(bytes % 2048, 0);
+        let now_us = lab.now_us;
+        let shown = status::show(&serde_json::from_str(&status::describe(lab.tuner(), now_us)).unwrap());
+        assert!(shown.contains(&format!(" KiB, {} KiB advertised, limited by ", bytes >> 10)), "{shown}");
         end(&mut lab);
+        if stops {
+            assert_eq!(lab.sim.state().advertised.last(), Some(&None));
+        }
         lab.start();
         assert_eq!(lab.sim.state().advertised.last(), Some(&None));
     }
 }
 
 #[test]
-fn a_bounded_window_is_let_go_where_nothing_reads_settings_are_kept_or_a_target_is_left_alone() {
-    let ends: [fn(&mut Lab); 3] = [
+fn a_bounded_window_is_let_go_where_nothing_moves_it() {
+    let ends: [fn(&mut Lab); 4] = [
         |lab| lab.run(1, &[]),
+        |lab| {
+            lab.sim.state().answer = Some(vec![0]);
+            lab.run(1, &["sda", "sdb"]);
+        },
         |lab| {
             lab.sim.state().answer = None;
             lab.run(1, &["sda", "sdb"]);
@@ -143,6 +153,17 @@ fn a_bounded_window_is_let_go_where_nothing_reads_settings_are_kept_or_a_target_
         assert!(lab.sim.state().advertised.last().unwrap().is_some());
         end(&mut lab);
         assert_eq!(lab.sim.state().advertised.last(), Some(&None));
+    }
+}
+
+#[test]
+fn a_window_that_could_not_be_let_go_is_tried_again() {
+    let mut lab = lab_with_a_socket(|_| {});
+    lab.run(1, &["sda", "sdb"]);
+    for kept in [true, false] {
+        lab.sim.state().kept = kept;
+        lab.run(1, &["sda", "sdb"]);
+        assert_eq!(lab.sim.state().advertised.last().unwrap().is_none(), !kept);
     }
 }
 

@@ -266,7 +266,7 @@ impl Tuner {
         self.crew.stop();
         match self.config.on_exit {
             OnExit::Keep => {
-                restore::advertise_freely(&*self.host, &self.host.sessions());
+                restore::advertise_freely(&*self.host, &self.store, &self.host.sessions());
                 self.store.set_kept(true)
             }
             OnExit::Restore => restore::restore_all(&*self.host, &mut self.store).map(|_| ()),

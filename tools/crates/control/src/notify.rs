@@ -460,7 +460,8 @@ impl Notify {
         match self.phase {
             Phase::Rest => "application",
             _ if self.read.leisure => "application",
-            _ if u64::from(self.path.snd_wnd_bytes) < self.window_bytes => "advertised window",
+            // Its own bound is W.
+            _ if !self.advertises && u64::from(self.path.snd_wnd_bytes) < self.window_bytes => "advertised window",
             _ if u64::from(self.path.sndbuf_bytes) < self.window_bytes => "send buffer",
             _ if self.asked()
                 && u64::from(self.path.notsent_bytes) < self.request()
@@ -619,7 +620,7 @@ impl Strategy for Notify {
         let asked = self.readers.asked_bytes();
         self.ages.push(input.now_us, asked, read_bytes);
         self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.request());
-        self.look_for_holes(input, asked);
+        self.look_for_holes(input, self.asked_of_path());
         let starts = self.phase != Phase::Cruise;
         if starts {
             self.start(input);
@@ -627,7 +628,7 @@ impl Strategy for Notify {
             self.cruise(input);
             self.fill(input);
         }
-        if self.window_bytes != window_bytes || self.closes(input.now_us) {
+        if self.window_bytes != window_bytes {
             self.window_changed_us = input.now_us;
         }
         let next_us = input.now_us + self.look_us(input.now_us, starts);

@@ -23,8 +23,6 @@ fn within(limits: &Limits, out: &Output, disks: &[DiskState]) -> Result<(), Test
     prop_assert!(out.request_bytes.is_power_of_two());
     prop_assert!(out.window_bytes <= limits.max_window_bytes);
     prop_assert!(out.read_ahead_bytes <= limits.max_read_ahead_bytes);
-    // What is advertised is a multiple of up to 16 KiB.
-    prop_assert!(out.advertised_bytes.is_none_or(|bytes| bytes > 0 && bytes < limits.max_window_bytes + (16 << 10)));
     prop_assert_eq!(out.depths.len(), disks.len());
     for (depth, disk) in out.depths.iter().zip(disks) {
         prop_assert!(*depth >= 1 && *depth <= disk.max_depth.clamp(1, limits.max_commands));
@@ -95,12 +93,18 @@ proptest! {
         steps in prop::collection::vec((any_number(), prop::option::weighted(0.8, any_path()), prop::option::of(any_received()), prop::option::of(any_number()), prop::collection::vec(any_disk(), 1..4), prop::bool::weighted(0.1)), 1..60),
     ) {
         let mut law = strategy(name.1, limits).expect("all but the first, off");
-        let mut now_us = 0;
+        let (mut now_us, mut mss_bytes) = (0, 0);
         for (wait_us, path, received, share, disks, rest) in steps {
             now_us += 1 + u64::from(wait_us);
             let input = Input { now_us, path, received, share: share.map(u64::from), disks: &disks };
             let out = if rest { law.rest(&input) } else { law.tick(&input) };
             within(&limits, &out, &disks)?;
+            mss_bytes = path.map_or(mss_bytes, |path| u64::from(path.mss_bytes));
+            if let Some(bytes) = out.advertised_bytes {
+                let unit_bytes = u64::from(received.map_or(0, |received| received.window_unit_bytes));
+                prop_assert!(bytes % unit_bytes == 0 && bytes >= mss_bytes.min(limits.max_window_bytes));
+                prop_assert!(bytes < limits.max_window_bytes + unit_bytes);
+            }
             prop_assert!(out.next_us > now_us);
         }
     }

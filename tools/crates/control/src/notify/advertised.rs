@@ -5,18 +5,20 @@
 use super::{Notify, Phase, RECOVERY_TRIPS, SLACK_REQUESTS};
 use crate::Input;
 
-/// Least step of an advertised window. Two packets are acknowledged at once: of less, some would be left open.
-const LEAST_STEP_BYTES: u64 = 2 << 10;
-/// Packets that move its right edge: steps of more are not taken back (`tcp_select_window()` rounds up to what there was).
-const STEP_PKTS: u64 = 2;
+/// Packets that are acknowledged at once, and move the window's right edge: steps of more are not taken back, as the kernel
+/// rounds up to what there was (`tcp_select_window()`).
+const ACKED_PKTS: u64 = 2;
+/// Less might hold no whole packet, and TCP waits for one (RFC 9293, 3.8.6.2.1).
+const LEAST_PKTS: u64 = 2 * ACKED_PKTS;
 
 /// In one read.
 #[derive(Debug, Default)]
 pub(super) struct Advertised {
     /// Several disks have read.
     several: bool,
-    /// Since when the target may send more than F.
+    /// Since when the target may send more than F; and that this is waited for.
     open_us: Option<u64>,
+    pub(super) closing: bool,
     /// Until then a loss may be of more than W.
     overdrawn_until_us: u64,
 }
@@ -24,27 +26,40 @@ pub(super) struct Advertised {
 impl Notify {
     /// What F is made of: requests, or steps of what is advertised.
     pub(super) fn request(&self) -> u64 {
-        let step_bytes = LEAST_STEP_BYTES.max(self.received.window_unit_bytes.into());
+        let step_bytes = self.path.mss_bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
+        let step_bytes = step_bytes.max(self.received.window_unit_bytes).into();
         if self.advertises { self.request_size().min(step_bytes) } else { self.request_size() }
     }
 
     pub(super) fn look_at_readers(&mut self, input: &Input<'_>) {
-        self.readers.look(input.now_us, self.trip_us(), input.disks);
-        self.read.advertised.several |= self.readers.sharing() > 1;
+        let now_us = input.now_us;
+        self.readers.look(now_us, self.trip_us(), input.disks);
+        self.read.advertised.several |= input.disks.iter().filter(|disk| disk.reading).count() > 1;
         let may = self.may_advertise(input);
         // What is not known yet is found sooner by requests.
         let known = if self.phase == Phase::Start { self.found.known } else { self.capacity };
         self.advertises = may && known > 0;
-        let overdrawn = may && !self.advertises && self.readers.asked_bytes() > self.window_bytes + self.request();
-        if overdrawn || self.closes(input.now_us) {
-            self.read.advertised.overdrawn_until_us = input.now_us + RECOVERY_TRIPS * self.trip_us();
+        self.read.advertised.closing = self.closes(now_us);
+        let more = self.readers.asked_bytes() > self.window_bytes + self.request();
+        if may && !self.advertises && more || self.read.advertised.closing && self.overdrawn(now_us) {
+            self.read.advertised.overdrawn_until_us = now_us + RECOVERY_TRIPS * self.trip_us();
         }
     }
 
-    /// It can be bounded, and several disks have read, or could.
+    /// Bytes in flight: where F is advertised the rest waits at the target.
+    pub(super) fn asked_of_path(&self) -> u64 {
+        self.readers.asked_bytes().min(if self.advertises { self.filled_bytes } else { u64::MAX })
+    }
+
+    /// What arrives is not less for a disk that drains: another has more in flight than is advertised.
+    pub(super) fn undrained(&self, input: &Input<'_>) -> bool {
+        !input.changing() || self.advertises && input.disks.iter().any(|disk| disk.reading && !disk.changing)
+    }
+
+    /// It can be bounded, and several disks have read.
     pub(super) fn may_advertise(&self, input: &Input<'_>) -> bool {
         let unit_bytes = input.received.map_or(0, |received| received.window_unit_bytes);
-        let most_bytes = STEP_PKTS * u64::from(self.path.mss_bytes);
+        let most_bytes = ACKED_PKTS * u64::from(self.path.mss_bytes);
         self.read.advertised.several && (1..=most_bytes).contains(&unit_bytes.into())
     }
 
@@ -52,12 +67,12 @@ impl Notify {
     pub(super) fn advertised_bytes(&self, input: &Input<'_>) -> Option<u64> {
         let unit_bytes = input.received?.window_unit_bytes;
         let bytes = if self.advertises { self.filled_bytes } else { 2 * self.window_bytes };
-        let bytes = bytes.min(self.limits.max_window_bytes);
+        let bytes = bytes.max(LEAST_PKTS * u64::from(self.path.mss_bytes)).min(self.limits.max_window_bytes);
         self.may_advertise(input).then(|| bytes.next_multiple_of(unit_bytes.into()))
     }
 
-    /// What was advertised is not taken back, but for what arrives of it, which takes round trips.
-    pub(super) fn closes(&mut self, now_us: u64) -> bool {
+    /// What was advertised is not taken back, but for what arrives of it, which takes round trips. The page tells.
+    fn closes(&mut self, now_us: u64) -> bool {
         let most_bytes = self.filled_bytes.max(self.window_bytes) + SLACK_REQUESTS * self.request();
         if !self.advertises || u64::from(self.path.snd_wnd_bytes) <= most_bytes {
             self.read.advertised.open_us = None;
@@ -68,7 +83,7 @@ impl Notify {
 
     /// A change of so little may be none: TCP sends whole packets, and acknowledges two at once.
     pub(super) fn untold_bytes(&self) -> u64 {
-        if self.advertises { 2 * STEP_PKTS * u64::from(self.path.mss_bytes) } else { 0 }
+        if self.advertises { LEAST_PKTS * u64::from(self.path.mss_bytes) } else { 0 }
     }
 
     /// More than W was in flight. What that has lost tells nothing of W.

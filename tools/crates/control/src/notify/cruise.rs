@@ -105,7 +105,8 @@ impl Notify {
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
         let told_us = if input.path.is_some() { Some(self.path.asked_us) } else { self.own_round_trip(input) };
-        let answers = told_us.is_some_and(|us| us.saturating_sub(self.window_changed_us) > answer_us);
+        let answers = !self.read.advertised.closing
+            && told_us.is_some_and(|us| us.saturating_sub(self.window_changed_us) > answer_us);
         if answers && !(self.choked(input.now_us) && self.read.losses.unanswered == 0) {
             self.adjust(input);
         }
@@ -130,9 +131,8 @@ impl Notify {
         let (standing_us, longest_us) = (queue_us.min(before_us), queue_us.max(before_us));
         let rate = self.rate();
 
-        // What is tried, or cut, needs pages to be judged by, and a rate that no disk's drain is part of: others have more than
-        // is advertised.
-        let judged = !input.changing() || self.advertises;
+        // What is tried, or cut, needs pages to be judged by, and a rate that no disk's drain is part of.
+        let judged = self.undrained(input);
         if let Some((aim, before)) = self.trial.take_if(|_| judged) {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
                 return;
@@ -254,7 +254,7 @@ impl Notify {
         let cut_bytes = before.window_bytes.saturating_sub(self.window_bytes);
         let emptied_us = cut_bytes * 1_000_000 / capacity.max(1);
         let aim = Aim::Shorter { queue_us, emptied_us };
-        self.trial = (cut_bytes > self.untold_bytes()).then_some((aim, before));
+        self.trial = (emptied_us > 0 && cut_bytes > self.untold_bytes()).then_some((aim, before));
         self.forget_queues();
         self.reason = format!("a queue of {queue_us} us");
     }

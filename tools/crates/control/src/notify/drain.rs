@@ -42,7 +42,7 @@ impl Notify {
             self.read.drain.overflowed = false;
             return;
         }
-        let overflows = overflows && self.phase == Phase::Cruise;
+        let overflows = overflows && self.phase == Phase::Cruise && !self.overdrawn(input.now_us);
         if !overflows || !std::mem::replace(&mut self.read.drain.overflowed, true) {
             return;
         }

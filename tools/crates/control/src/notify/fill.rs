@@ -56,7 +56,7 @@ impl Notify {
         let slow_start_bytes = self.slow_start_bytes();
         let window_bytes = self.most_filled_bytes(careful, slow_start_bytes);
         self.filled_bytes = if left { kept } else { self.filled_bytes }.min(window_bytes);
-        if self.stalled(input, asked, done) {
+        if self.stalled(input, self.asked_of_path(), done) {
             return;
         }
         let leisure_bytes = self.leisure_bytes(input.now_us);

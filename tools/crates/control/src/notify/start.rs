@@ -99,7 +99,7 @@ impl Notify {
         }
         let filled =
             self.filled_bytes + self.request() > goal || congested && self.blocked(input.now_us, RECOVERY_TRIPS);
-        if self.capacity == 0 || !filled || input.changing() && !self.advertises {
+        if self.capacity == 0 || !filled || !self.undrained(input) {
             return; // A loss from less is the path's own.
         }
         let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0).min(MOST_AGE_US));
