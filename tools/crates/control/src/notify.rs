@@ -24,7 +24,7 @@ mod losses;
 mod requests;
 mod start;
 
-use self::advertised::Advertised;
+use self::advertised::{AHEAD_REQUESTS, Advertised};
 use self::bunches::Bunches;
 use self::cruise::{Aim, Before, Patience, Steps};
 use self::drain::Drain;
@@ -536,7 +536,7 @@ impl Notify {
         let in_use = self.readers.asked_bytes() >= self.window_bytes / 2;
         let page_us = self.page_us(input.now_us);
         let more_bytes = if self.advertises {
-            SLACK_REQUESTS * self.request_size()
+            AHEAD_REQUESTS * self.request_size()
         } else {
             self.question_bytes(input, page_us) + self.nearest_bytes(input)
         };

@@ -11,6 +11,10 @@ const ACKED_PKTS: u64 = 2;
 /// Less might hold no whole packet, and TCP waits for one (RFC 9293, 3.8.6.2.1).
 const LEAST_PKTS: u64 = 2 * ACKED_PKTS;
 
+/// Requests that the depths let through beyond F: one is on its way to the target, one may be all that F is rounded down by, and
+/// one waits there.
+pub(super) const AHEAD_REQUESTS: u64 = 3;
+
 /// In one read.
 #[derive(Debug, Default)]
 pub(super) struct Advertised {
@@ -124,7 +128,7 @@ mod tests {
             let Some(bytes) = output.advertised_bytes else { continue };
             assert_eq!(bytes, output.window_bytes.next_multiple_of(2048));
             // And as many requests as are ahead of it.
-            let requests = (output.window_bytes + (128 << 10)) / (64 << 10);
+            let requests = (output.window_bytes + (192 << 10)) / (64 << 10);
             assert_eq!(u64::from(output.depths.iter().sum::<u32>()), requests.max(2));
             // The last one that reads has what there was.
             let one = [disks[0], DiskState { reading: false, ..disks[1] }];

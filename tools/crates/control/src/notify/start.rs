@@ -57,7 +57,8 @@ impl Notify {
         self.find(input.now_us);
         let goal = self.window_for(self.capacity);
         // Where trains show nothing, more than C arrives only if it is asked for. While C doubles, what they have shown of it is
-        // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few.
+        // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few. What
+        // is advertised beyond C a short queue has to hold.
         let (ahead, question_bytes) = if self.advertises {
             (self.capacity / 16, 0)
         } else if self.blind() {
