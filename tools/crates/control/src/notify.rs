@@ -296,7 +296,7 @@ impl Notify {
             // TCP's own least one is less than any before: it is no longer path any more.
             self.longer_us = 0;
         } else if path.srtt_us < self.longer_us.saturating_sub(longer_by_us / 4) {
-            // It was a queue after all, of others. Or the path is the shorter one again, which a queue of nothing tells.
+            // It was a queue after all, of others. Or the path is the shorter one again, which an empty queue tells.
             (self.longer_us, self.floor_us) = (0, path.srtt_us.into());
             self.rivals.lose(path.asked_us, self.trip_us());
         } else {
@@ -542,18 +542,17 @@ impl Notify {
         };
         let (paused, request_bytes, max_commands) =
             (self.read.bunches.paused, self.request_size(), self.max_commands());
-        let depths = self.readers.depths(
-            self.filled_bytes,
-            |window_bytes, bytes| if paused { 1 } else { (window_bytes + more_bytes) / bytes },
-            request_bytes,
-            max_commands,
-        );
         Output {
             phase: self.phase.name(),
             limit: self.limit(rate),
             window_bytes: self.filled_bytes,
             request_bytes: self.wanted_request_bytes,
-            depths,
+            depths: self.readers.depths(
+                self.filled_bytes,
+                |window_bytes, bytes| if paused { 1 } else { (window_bytes + more_bytes) / bytes },
+                request_bytes,
+                max_commands,
+            ),
             advertised_bytes: self.advertised_bytes(input),
             read_ahead_bytes: (self.read_ahead_bytes.max(self.least_read_ahead_bytes(input.now_us)) / hungry)
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),

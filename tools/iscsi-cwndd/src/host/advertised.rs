@@ -4,9 +4,9 @@
 //! The kernel's initiator has its sockets from iscsid, which keeps them open. `TCP_WINDOW_CLAMP` is set on a duplicate of
 //! iscsid's descriptor (`pidfd_getfd(2)`, which needs `CAP_SYS_PTRACE`).
 
+use super::open_files::io_error;
 use nix::sys::socket::setsockopt;
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
-use procfs::ProcError;
 use procfs::process::{FDTarget, all_processes};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ impl Holders {
     /// It takes back nothing that was advertised before. The kernel may set what it likes in its place, so this is not for
     /// ever.
     pub fn advertise(&mut self, inode: u64, most_bytes: Option<u64>) -> io::Result<()> {
-        let most_bytes = most_bytes.map_or(UNBOUNDED_BYTES, |bytes| usize::try_from(bytes).unwrap_or(UNBOUNDED_BYTES));
+        let most_bytes = most_bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(UNBOUNDED_BYTES);
         let socket = match self.0.get(&inode).map(|holder| holder.socket(inode)) {
             Some(Ok(socket)) => socket,
             // Not known, or no longer so; nor may others be.
@@ -61,12 +61,12 @@ impl Holder {
 
 fn find(inode: u64) -> io::Result<Holder> {
     let mut denied = false;
-    for process in all_processes().map_err(io::Error::other)?.flatten() {
+    for process in all_processes().map_err(io_error)?.flatten() {
         let files = match process.fd() {
             Ok(files) => files,
             Err(error) => {
                 // What ends meanwhile is no error.
-                denied |= matches!(error, ProcError::PermissionDenied(_));
+                denied |= io_error(error).kind() == io::ErrorKind::PermissionDenied;
                 continue;
             }
         };

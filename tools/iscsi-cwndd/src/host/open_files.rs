@@ -83,7 +83,7 @@ fn number(device: u64) -> String {
     format!("{}:{}", major(device), minor(device))
 }
 
-fn io_error(error: ProcError) -> io::Error {
+pub(super) fn io_error(error: ProcError) -> io::Error {
     match error {
         ProcError::PermissionDenied(_) => io::ErrorKind::PermissionDenied.into(),
         error => io::Error::other(error),

@@ -75,15 +75,13 @@ impl Notify {
         let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
         let crowded = crowds(self.request_size());
         // The slack makes a long queue, and is more than a short one holds.
-        let long = !self.may_advertise(input) && self.slack_bytes() > carried(rate, self.late_trip_us() / 4);
+        let long = self.slack_bytes() > carried(rate, self.late_trip_us() / 4);
         // C may be no more than readers ask for, or cwnd lets through, or than a loss has left of it.
         let told = self.read.used && self.let_through() && !held_back;
         let coarse = best < self.request_bytes && !crowds(best.into()) && long && told;
         let passing = self.passing(now_us);
         // The path was slower, and three quarters of what it carries by now want larger ones.
-        let fine = !self.may_advertise(input)
-            && self.request() < SMALL_REQUEST_BYTES
-            && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
+        let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         // The last packet of each is short, and cwnd counts packets.
         let small = self.allowed_request(LOSSY_REQUEST_BYTES);
         let few = self.cwnd_less_than_half_of(self.bdp_bytes());
@@ -95,6 +93,8 @@ impl Notify {
         } else if self.phase == Phase::Cruise
             && self.read.losses.lossy_until_us.is_none_or(|us| now_us >= us + THRESHOLD_TRIPS * self.rtt_us())
             && self.trial.is_none()
+            // What is advertised needs no smaller ones, nor larger.
+            && !self.may_advertise(input)
             && (coarse && !passing || fine)
         {
             best
