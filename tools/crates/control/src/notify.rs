@@ -24,9 +24,9 @@ mod losses;
 mod requests;
 mod start;
 
-use self::advertised::{AHEAD_REQUESTS, Advertised};
+use self::advertised::Advertised;
 use self::bunches::Bunches;
-use self::cruise::{Aim, Before, Patience, Steps};
+use self::cruise::{Aim, Before, Patience, Steps, slower};
 use self::drain::Drain;
 use self::holes::Holes;
 use self::losses::Losses;
@@ -174,7 +174,7 @@ pub struct Notify {
     tcp_min_rtt_us: u32,
     /// The latest change of W, to be undone if it does not bring what it should.
     trial: Option<(Aim, Before)>,
-    /// This end advertises F.
+    /// This end advertises W, or F.
     advertises: bool,
     steps: Steps,
     /// Others fill the queue: W is TCP's cwnd, or for half of the path.
@@ -311,8 +311,9 @@ impl Notify {
         } else {
             self.read.losses.add(losses, self.path.asked_us);
         }
-        if self.advertises {
-            // It waits for that, not for cwnd.
+        let cwnd_bytes = u64::from(path.snd_cwnd_pkts) * u64::from(path.mss_bytes);
+        if self.advertises && cwnd_bytes + self.request() >= self.window_bytes {
+            // It waits for what is advertised, not for cwnd.
             path.notsent_bytes = 0;
         }
         self.floor_us = self.floor_us.min(path.srtt_us.into());
@@ -353,6 +354,11 @@ impl Notify {
         (self.request_us() + self.rtt_us() / 16).max(self.rtt_us() / 4).min(self.queue_high_us())
     }
 
+    /// A queue this short is none. Of what is advertised TCP's own bursts make as much.
+    fn none_us(&self) -> u64 {
+        (self.request_us() / 4).max(if self.advertises { self.rtt_us() / 32 } else { 0 })
+    }
+
     /// A queue this short may run empty.
     fn queue_low_us(&self) -> u64 {
         self.request_us() / 4 + self.rtt_us() / 256
@@ -377,12 +383,16 @@ impl Notify {
         if self.window_bytes >= self.bound() {
             return false;
         }
-        // Bytes asked for that are not on the path. Whole requests account for about one.
+        // Bytes asked for that are not on the path. Whole requests account for about one, and so do bursts for steps.
         let waiting = rate.map_or(0, |rate| self.window_bytes.saturating_sub(carried(rate, self.rtt_us())));
+        let most_waiting = if self.advertises { 4 * self.request() } else { self.request() / 2 * 5 };
+        // Of what is advertised less than the model may bring all of C.
+        let short = !self.advertises || rate.is_some_and(|rate| slower(rate + self.packet_rate(), self.capacity));
         // A path that is full at C brings no more than C, W or no W.
-        let more = self.window_bytes < self.window_for(self.capacity)
+        let more = short && self.window_bytes < self.window_for(self.capacity)
             || rate.is_some_and(|rate| rate > self.capacity.saturating_add(self.capacity / 128));
-        queue_us < self.queue_low_us() && 2 * waiting < 5 * self.request() && more && self.asked_in_full()
+        let none = queue_us < self.queue_low_us().max(self.none_us());
+        none && waiting < most_waiting && more && self.asked_in_full()
     }
 
     /// No more than what comes in about an eighth of a second: a reader waits for all of a portion, and what is ahead when it
@@ -443,6 +453,16 @@ impl Notify {
         self.path_cwnd_bytes().saturating_add(self.request()) >= self.path_bytes()
     }
 
+    /// cwnd holds all of W, give or take a request of the disk's.
+    fn cwnd_holds_window(&self) -> bool {
+        self.path_cwnd_bytes().saturating_add(self.request_size()) >= self.window_bytes
+    }
+
+    /// Something was lost in this read.
+    fn has_lost(&self) -> bool {
+        self.read.holes.last_us.is_some() || self.read.losses.last_us.is_some()
+    }
+
     fn asked(&self) -> bool {
         self.asked_but_for(1)
     }
@@ -497,17 +517,16 @@ impl Notify {
         if none || !self.alone(input) && !self.far_pages() {
             return 0;
         }
-        self.request() * self.trip_us().min(page_us) / page_us.max(1)
+        self.request_size() * self.trip_us().min(page_us) / page_us.max(1)
     }
 
     /// What makes the number of requests the nearest to F, not the next below it, while nothing is known to be lost; but where
     /// looks are too coarse for trains, one request more would make a long queue, others are on the path, or it is so long that
     /// a request is much, a short queue may not hold it.
     fn nearest_bytes(&self, input: &Input<'_>) -> u64 {
-        let lost = self.read.holes.last_us.is_some() || self.read.losses.last_us.is_some();
         let short = self.queue_us() + self.request_us() <= self.rtt_us() / 4;
-        let may = !lost && short && self.phase == Phase::Cruise && self.trains_tell() && self.alone(input);
-        if may && !self.far_pages() { self.request() / 2 } else { 0 }
+        let may = !self.has_lost() && short && self.phase == Phase::Cruise && self.trains_tell() && self.alone(input);
+        if may && !self.far_pages() { self.request_size() / 2 } else { 0 }
     }
 
     /// From one question for the page to the next.
@@ -535,11 +554,8 @@ impl Notify {
         let hungry = self.readers.hungry(self.rate_span_us());
         let in_use = self.readers.asked_bytes() >= self.window_bytes / 2;
         let page_us = self.page_us(input.now_us);
-        let more_bytes = if self.advertises {
-            AHEAD_REQUESTS * self.request_size()
-        } else {
-            self.question_bytes(input, page_us) + self.nearest_bytes(input)
-        };
+        let more_bytes =
+            self.ahead_bytes().unwrap_or_else(|| self.question_bytes(input, page_us) + self.nearest_bytes(input));
         let (paused, request_bytes, max_commands) =
             (self.read.bunches.paused, self.request_size(), self.max_commands());
         Output {
@@ -618,7 +634,7 @@ impl Strategy for Notify {
         self.meter.push(input.now_us, input.received.map_or(read_bytes, |received| received.bytes));
         let asked = self.readers.asked_bytes();
         self.ages.push(input.now_us, asked, read_bytes);
-        self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.request());
+        self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.lump());
         self.look_for_holes(input, self.asked_of_path());
         let starts = self.phase != Phase::Cruise;
         if starts {

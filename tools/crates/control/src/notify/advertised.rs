@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What this end advertises, where several disks read: each takes a request, however little the path holds, and a window goes
-//! by bytes.
+//! What this end advertises: a window goes by bytes, where several disks take a request each, however little the path holds,
+//! or one disk's requests are much of what it holds.
 
 use super::{Notify, Phase, RECOVERY_TRIPS, SLACK_REQUESTS};
 use crate::Input;
+use crate::rate::carried;
 
 /// Packets that are acknowledged at once, and move the window's right edge: steps of more are not taken back, as the kernel
 /// rounds up to what there was (`tcp_select_window()`).
@@ -11,15 +12,31 @@ const ACKED_PKTS: u64 = 2;
 /// Less might hold no whole packet, and TCP waits for one (RFC 9293, 3.8.6.2.1).
 const LEAST_PKTS: u64 = 2 * ACKED_PKTS;
 
-/// Requests that the depths let through beyond F: one is on its way to the target, one may be all that F is rounded down by, and
-/// one waits there.
-pub(super) const AHEAD_REQUESTS: u64 = 3;
+/// Requests that the depths let through beyond what is advertised: one is on its way to the target, one may be all that F is
+/// rounded down by, and one waits there.
+const AHEAD_REQUESTS: u64 = 3;
+
+/// One disk's requests are much of the path if the slack is more than one part in so many of it; until it is no more than one
+/// in so many.
+const COARSE_SHARE: u64 = 8;
+const FINE_SHARE: u64 = 16;
+/// A step is one part in so many of what one disk's path holds: of less a trial would show nothing.
+const STEPS_PER_BDP: u64 = 32;
+/// TCP sends at once what it paces in a millisecond (`sk_pacing_shift`), and waits for room for that
+/// (`tcp_tso_should_defer()`): half of it is unused on average.
+const UNUSED_US: u64 = 500;
 
 /// In one read.
 #[derive(Debug, Default)]
 pub(super) struct Advertised {
     /// Several disks have read.
     several: bool,
+    /// What is advertised is bounded.
+    pub(super) bounded: bool,
+    /// Least step, beside a packet and the window's unit.
+    step_bytes: u64,
+    /// One disk's, in Cruise.
+    pub(super) most_bytes: u64,
     /// Since when the target may send more than F; and that this is waited for.
     open_us: Option<u64>,
     pub(super) closing: bool,
@@ -28,25 +45,69 @@ pub(super) struct Advertised {
 }
 
 impl Notify {
-    /// What F is made of: requests, or steps of what is advertised.
+    /// What W is made of: requests, or steps of what is advertised.
     pub(super) fn request(&self) -> u64 {
-        let step_bytes = self.path.mss_bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
-        let step_bytes = step_bytes.max(self.received.window_unit_bytes).into();
-        if self.advertises { self.request_size().min(step_bytes) } else { self.request_size() }
+        if self.advertises { self.request_size().min(self.step_bytes()) } else { self.request_size() }
+    }
+
+    fn step_bytes(&self) -> u64 {
+        let packet_bytes = self.path.mss_bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
+        u64::from(packet_bytes.max(self.received.window_unit_bytes)).max(self.read.advertised.step_bytes)
+    }
+
+    /// What F is made of: one disk has its depth for what is let through.
+    pub(super) fn lump(&self) -> u64 {
+        if self.read.advertised.several { self.request() } else { self.request_size() }
+    }
+
+    /// What the depths let through beyond F, which what is advertised holds back; of one disk not before F is all that it may be.
+    pub(super) fn ahead_bytes(&self) -> Option<u64> {
+        let held_back = self.read.advertised.several || self.filled_bytes >= self.read.advertised.most_bytes;
+        (self.advertises && held_back).then(|| AHEAD_REQUESTS * self.request_size())
     }
 
     pub(super) fn look_at_readers(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
         self.readers.look(now_us, self.trip_us(), input.disks);
         self.read.advertised.several |= input.disks.iter().filter(|disk| disk.reading).count() > 1;
-        let may = self.may_advertise(input);
+        let several = self.read.advertised.several;
+        // TCP decides among others, and on a path that is found to be longer.
+        let alone = now_us >= self.rivals.until_us && !self.lengthened(now_us);
+        self.read.advertised.bounded = self.may_bound(input) && (several || alone && self.coarse_requests());
         // What is not known yet is found sooner by requests.
-        let known = if self.phase == Phase::Start { self.found.known } else { self.capacity };
-        self.advertises = may && known > 0;
+        let known = match self.phase {
+            Phase::Start if several => self.found.known > 0,
+            phase => phase != Phase::Start && self.capacity > 0,
+        };
+        self.advertises = self.read.advertised.bounded && known;
+        self.fit_step();
         self.read.advertised.closing = self.closes(now_us);
-        let more = self.readers.asked_bytes() > self.window_bytes + self.request();
-        if may && !self.advertises && more || self.read.advertised.closing && self.overdrawn(now_us) {
+        let more = several
+            && self.read.advertised.bounded
+            && !self.advertises
+            && self.readers.asked_bytes() > self.window_bytes + self.request();
+        if more || self.read.advertised.closing && self.overdrawn(now_us) {
             self.read.advertised.overdrawn_until_us = now_us + RECOVERY_TRIPS * self.trip_us();
+        }
+    }
+
+    /// The slack of requests would make a long queue, and one of steps holds what TCP leaves unused. Neither changes under a
+    /// change of W that is being judged.
+    fn coarse_requests(&self) -> bool {
+        if self.trial.is_some() {
+            return self.read.advertised.bounded;
+        }
+        let share = if self.advertises { FINE_SHARE } else { COARSE_SHARE };
+        SLACK_REQUESTS * self.request_size() > self.bdp_bytes() / share
+            && carried(self.capacity, UNUSED_US) <= SLACK_REQUESTS * self.step_bytes()
+    }
+
+    /// Not by each small change of C.
+    fn fit_step(&mut self) {
+        let best = if self.read.advertised.several { 0 } else { self.bdp_bytes() / STEPS_PER_BDP };
+        let step = &mut self.read.advertised.step_bytes;
+        if self.phase != Phase::Cruise || self.trial.is_none() && (best >= 2 * *step || best <= *step / 2) {
+            *step = best;
         }
     }
 
@@ -60,19 +121,24 @@ impl Notify {
         !input.changing() || self.advertises && input.disks.iter().any(|disk| disk.reading && !disk.changing)
     }
 
-    /// It can be bounded, and several disks have read.
-    pub(super) fn may_advertise(&self, input: &Input<'_>) -> bool {
+    /// The window's unit is known, and two packets move its right edge.
+    fn may_bound(&self, input: &Input<'_>) -> bool {
         let unit_bytes = input.received.map_or(0, |received| received.window_unit_bytes);
         let most_bytes = ACKED_PKTS * u64::from(self.path.mss_bytes);
-        self.read.advertised.several && (1..=most_bytes).contains(&unit_bytes.into())
+        (1..=most_bytes).contains(&unit_bytes.into())
     }
 
-    /// F. Until the path is known, twice what it may hold: slow start doubles what is in flight in a round trip.
+    /// F, of several disks; of one its W. Until the path is known, twice what it may hold: slow start doubles what is in flight in
+    /// a round trip.
     pub(super) fn advertised_bytes(&self, input: &Input<'_>) -> Option<u64> {
         let unit_bytes = input.received?.window_unit_bytes;
-        let bytes = if self.advertises { self.filled_bytes } else { 2 * self.window_bytes };
+        let bytes = match (self.advertises, self.read.advertised.several) {
+            (true, true) => self.filled_bytes,
+            (true, false) => self.read.advertised.most_bytes,
+            (false, _) => 2 * self.window_bytes,
+        };
         let bytes = bytes.max(LEAST_PKTS * u64::from(self.path.mss_bytes)).min(self.limits.max_window_bytes);
-        self.may_advertise(input).then(|| bytes.next_multiple_of(unit_bytes.into()))
+        self.read.advertised.bounded.then(|| bytes.next_multiple_of(unit_bytes.into()))
     }
 
     /// What was advertised is not taken back, but for what arrives of it, which takes round trips. The page tells.
@@ -98,6 +164,7 @@ impl Notify {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cruise::Aim;
     use super::super::cruise::tests::{RTT_US, at, cruising};
     use super::*;
     use crate::{DiskState, PathState, Received, Strategy};
@@ -115,15 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn several_disks_have_what_is_advertised_one_has_its_depth() {
-        for (reading, unit_bytes, bounded) in
-            [(1, UNIT_BYTES, false), (2, UNIT_BYTES, true), (2, 0, false), (2, 4096, false)]
-        {
+    fn several_disks_have_what_is_advertised() {
+        for (unit_bytes, bounded) in [(UNIT_BYTES, true), (0, false), (4096, false)] {
             let mut law = cruising(0);
             (law.capacity, law.window_bytes, law.path.mss_bytes) = (2_000_000, 60_000, 1448);
-            let disks = disks(reading);
+            let disks = disks(2);
             let output = law.tick(&Input { received: received(unit_bytes), disks: &disks, ..at(100) });
-            assert_eq!(output.advertised_bytes.is_some(), bounded, "{reading} disks, {unit_bytes} bytes");
+            assert_eq!(output.advertised_bytes.is_some(), bounded, "{unit_bytes} bytes");
             assert_eq!(law.request(), if bounded { 2048 } else { 64 << 10 });
             let Some(bytes) = output.advertised_bytes else { continue };
             assert_eq!(bytes, output.window_bytes.next_multiple_of(2048));
@@ -135,6 +200,81 @@ mod tests {
             let output = law.tick(&Input { received: received(unit_bytes), disks: &one, ..at(101) });
             assert!(output.advertised_bytes.is_some());
             assert_eq!(law.rest(&at(102)).advertised_bytes, None);
+        }
+    }
+
+    /// Of one disk, with two requests of 16 KiB, after so many looks.
+    fn look_at_one(law: &mut Notify, looks: u64) -> (bool, u64) {
+        let disk = DiskState { reading: true, ..DiskState::default() };
+        for look in 1..=looks {
+            law.look_at_readers(&Input { received: received(UNIT_BYTES), disks: &[disk], ..at(100 + look) });
+        }
+        (law.read.advertised.bounded, law.request())
+    }
+
+    fn one(rtt_us: u32, rate: u64) -> Notify {
+        let mut law = cruising(0);
+        (law.capacity, law.request_bytes) = (rate, 16 << 10);
+        (law.path.min_rtt_us, law.path.srtt_us) = (rtt_us, rtt_us);
+        law
+    }
+
+    #[test]
+    fn one_disk_whose_requests_are_much_of_the_path_has_what_is_advertised() {
+        for (rtt_us, rate, others, longer, bounded, step_bytes) in [
+            (20_000, 2_000_000, false, false, true, 2048),
+            (20_000, 12_000_000, false, false, true, 7_500),
+            (20_000, 14_000_000, false, false, false, 16 << 10), // two requests are an eighth of it
+            (2_000, 8_000_000, false, false, true, 2048),
+            (2_000, 9_000_000, false, false, false, 16 << 10), // TCP leaves more unused
+            (20_000, 2_000_000, true, false, false, 16 << 10),
+            (20_000, 2_000_000, false, true, false, 16 << 10),
+        ] {
+            let mut law = one(rtt_us, rate);
+            law.rivals.until_us = if others { u64::MAX } else { 0 };
+            law.read.lengthened_us = longer.then_some(100 * RTT_US);
+            assert_eq!(look_at_one(&mut law, 2), (bounded, step_bytes), "{rtt_us} us, {rate} B/s, {others} {longer}");
+        }
+    }
+
+    #[test]
+    fn steps_stay_what_they_are_until_the_path_is_another_and_what_is_tried_is_judged() {
+        for (rate, tried, bounded, step_bytes) in [
+            (13_900_000, false, true, 4_375),
+            (28_000_000, false, false, 16 << 10),
+            (28_000_000, true, true, 4_375),
+            (4_000_000, false, true, 4_375),
+            (3_500_000, false, true, 2_187),
+            (3_500_000, true, true, 4_375),
+        ] {
+            let mut law = one(20_000, 7_000_000);
+            look_at_one(&mut law, 2);
+            (law.capacity, law.trial) = (rate, tried.then(|| (Aim::More, law.before(rate))));
+            assert_eq!(look_at_one(&mut law, 1), (bounded, step_bytes), "{rate} B/s, {tried}");
+        }
+    }
+
+    #[test]
+    fn what_waits_at_the_target_is_asked_for_once_the_window_is_filled() {
+        for (several, filled_bytes, ahead) in
+            [(false, 50_000, None), (false, 60_000, Some(48 << 10)), (true, 50_000, Some(48 << 10))]
+        {
+            let mut law = one(20_000, 2_000_000);
+            (law.advertises, law.read.advertised.several, law.read.advertised.most_bytes) = (true, several, 60_000);
+            law.filled_bytes = filled_bytes;
+            assert_eq!(law.ahead_bytes(), ahead, "{several}, {filled_bytes} bytes");
+            assert_eq!(law.lump(), if several { 2048 } else { 16 << 10 });
+        }
+    }
+
+    /// What waits with a cwnd that holds W waits for what is advertised.
+    #[test]
+    fn a_cwnd_that_is_less_than_the_window_counts() {
+        for (snd_cwnd_pkts, notsent_bytes) in [(40, 0), (38, 40_000)] {
+            let mut law = one(20_000, 2_000_000);
+            (law.advertises, law.window_bytes) = (true, 58_000);
+            law.note(PathState { snd_cwnd_pkts, notsent_bytes: 40_000, ..law.path });
+            assert_eq!(law.path.notsent_bytes, notsent_bytes, "{snd_cwnd_pkts} packets");
         }
     }
 

@@ -295,7 +295,7 @@ impl Notify {
         let empty = no_queue || self.elsewhere(rate);
         let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
-        let none = queue_us < self.request_us() / 4;
+        let none = queue_us < self.none_us();
         // C was cut for a loss, and may have been cut too much; the shortest train tells little of that where it is few packets.
         let told = carried(self.found.train, self.rtt_us() / 16) >= TRAIN_PKTS * u64::from(self.path.mss_bytes);
         let cut = told && much_slower(self.capacity, self.found.train) && queue_us < self.request_us() / 2;
@@ -306,7 +306,9 @@ impl Notify {
         // More arrives than a link that is full at C brings: what waits may wait for no link. Near by the step is too much.
         let more = !shared && self.looks_finely() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
         let unsure = slow || unproven || none || more;
-        let may = far || !long && (gaining || cut || had_more || !self.read.losses.shallow && unsure);
+        // A step of what is advertised fits into a short queue.
+        let fits = !self.read.losses.shallow && unsure || self.advertises && none;
+        let may = far || !long && (gaining || cut || had_more || fits);
         if !may || self.window_bytes >= self.bound() {
             self.steps.short_us = None;
             return;
@@ -326,6 +328,7 @@ impl Notify {
             self.trial = Some((Aim::More, self.before(rate)));
             // Where C arrives, or something waits, a short queue may be all there is.
             let eighth = self.path_bytes() / 8;
+            let slack = if self.advertises && self.has_lost() { self.request() } else { slack };
             let least = if empty && (slow || unproven) { eighth } else { eighth.min(self.steps.doubled(slack)) };
             // Trains have told how much is missing.
             let least = if slow && !unproven { least.min(missing) } else { least };
@@ -336,7 +339,7 @@ impl Notify {
     }
 
     /// What there is; `rate` arrives.
-    fn before(&self, rate: u64) -> Before {
+    pub(super) fn before(&self, rate: u64) -> Before {
         let Self { window_bytes, capacity, .. } = *self;
         Before { rate, window_bytes, capacity, late_us: self.read.late_us, srtt_us: self.path.srtt_us }
     }
@@ -377,7 +380,8 @@ impl Notify {
         let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
         match aim {
             Aim::Shorter { queue_us: before_us, emptied_us } => {
-                let more = queue_us > self.slack_us() + self.rtt_us() / 64;
+                let long_us = if self.advertises { self.queue_high_us() } else { self.slack_us() + self.rtt_us() / 64 };
+                let more = queue_us > long_us;
                 if more && queue_us + emptied_us.min(before_us) / 2 > before_us {
                     if !shared && self.longer(now_us, before, emptied_us.min(before_us)) {
                         self.path.min_rtt_us = self.path.srtt_us;

@@ -29,12 +29,13 @@ impl Notify {
         let full = std::mem::take(&mut self.read.full);
         if self.lossy(input.now_us) {
             // What waits for cwnd makes no queue on the path.
-            (self.filled_bytes, self.bucket_bytes) = (self.window_bytes, self.request());
+            (self.filled_bytes, self.bucket_bytes) = (self.window_bytes, self.lump());
+            self.read.advertised.most_bytes = 2 * self.window_bytes;
             (self.moving_us, self.read.leisure) = (input.now_us, false);
             return;
         }
         let done = self.meter.latest_bytes();
-        let lump = self.request();
+        let lump = self.lump();
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
         let overflowed = self.blocked(input.now_us, THRESHOLD_TRIPS);
@@ -55,6 +56,9 @@ impl Notify {
         }
         let slow_start_bytes = self.slow_start_bytes();
         let window_bytes = self.most_filled_bytes(careful, slow_start_bytes);
+        // What waits at the target would leave in one burst once a hole is filled.
+        let bursts = careful && !self.cwnd_holds_window();
+        self.read.advertised.most_bytes = if bursts { self.window_bytes } else { window_bytes };
         self.filled_bytes = if left { kept } else { self.filled_bytes }.min(window_bytes);
         if self.stalled(input, self.asked_of_path(), done) {
             return;
@@ -114,7 +118,13 @@ impl Notify {
 
     /// What of W may be let through in the end.
     fn most_filled_bytes(&self, careful: bool, slow_start_bytes: Option<u64>) -> u64 {
-        let window_bytes = if careful { self.window_bytes / 8 * 7 } else { self.window_bytes };
+        let window_bytes = if !careful {
+            self.window_bytes
+        } else if self.advertises && self.cwnd_holds_window() {
+            (self.window_bytes / 8 * 7).max(self.window_bytes.saturating_sub(self.slack_bytes()))
+        } else {
+            self.window_bytes / 8 * 7
+        };
         // What waits for cwnd leaves at twice the rate of the acknowledgements.
         let ahead = if self.fine() { 0 } else { AHEAD_REQUESTS * self.request() };
         let most = slow_start_bytes.map_or(u64::MAX, |b| b.saturating_add(self.late_bytes() + ahead).max(FIRST_BYTES));
@@ -162,9 +172,9 @@ impl Notify {
     /// more, of each disk.
     fn leisure_bytes(&self, now_us: u64) -> Option<u64> {
         let (least, most) = self.read.steady.bounds(now_us, STEADY_US.max(THRESHOLD_TRIPS * self.rtt_us()))?;
-        let bytes = least.saturating_add((STEADY_REQUESTS + self.readers.sharing()) * self.request());
+        let bytes = least.saturating_add((STEADY_REQUESTS + self.readers.sharing()) * self.lump());
         // Of a W of a few requests one less than three quarters is clearly less.
-        let clear = most.saturating_add(self.request()) <= self.window_bytes / 4 * 3;
+        let clear = most.saturating_add(self.lump()) <= self.window_bytes / 4 * 3;
         let window_bytes = if clear { self.window_bytes.max(FIRST_BYTES) } else { self.window_bytes };
         (bytes <= window_bytes / 4 * 3 && !self.readers.compete()).then_some(bytes.min(self.window_bytes))
     }
@@ -238,6 +248,16 @@ pub(super) mod tests {
             (law.found.train, law.read.lengthened_us) = (RATE, Some(2 * RTT_US));
             let most = law.fill_rate(trip * RTT_US, false, true, None);
             assert!(most.abs_diff(rate) <= rate / 64, "{most} of {rate} B/s");
+        }
+    }
+
+    /// After a hole; what waits at the target is no burst where cwnd lets all of W through.
+    #[test]
+    fn what_is_advertised_is_all_of_the_path_after_a_hole_unless_cwnd_is_less() {
+        for (advertises, snd_cwnd_pkts, bytes) in [(true, 60, 95_904), (true, 50, 87_500), (false, 60, 87_500)] {
+            let mut law = holed(RATE, snd_cwnd_pkts);
+            (law.advertises, law.window_bytes) = (advertises, 100_000);
+            assert_eq!(law.most_filled_bytes(true, None), bytes, "{snd_cwnd_pkts} packets");
         }
     }
 

@@ -94,7 +94,7 @@ impl Notify {
             && self.read.losses.lossy_until_us.is_none_or(|us| now_us >= us + THRESHOLD_TRIPS * self.rtt_us())
             && self.trial.is_none()
             // What is advertised needs no smaller ones, nor larger.
-            && !self.may_advertise(input)
+            && !self.read.advertised.bounded
             && (coarse && !passing || fine)
         {
             best
