@@ -614,10 +614,10 @@ impl Strategy for Notify {
             self.request_changed_us = input.now_us;
             (self.last_tick_us, self.moving_us, self.read.began_us) = (input.now_us, input.now_us, input.now_us);
         }
-        let (request, slack_bytes) = (self.request(), self.slack_bytes());
+        let (lump, request, slack_bytes) = (self.lump(), self.request(), self.slack_bytes());
         self.request_bytes = input.request_bytes().unwrap_or(self.request_bytes);
         self.look_at_readers(input);
-        if self.request() < request {
+        if self.lump() < lump {
             // What waited may have been the larger ones.
             self.floor_us = 0;
         }

@@ -71,8 +71,8 @@ impl Notify {
         self.readers.look(now_us, self.trip_us(), input.disks);
         self.read.advertised.several |= input.disks.iter().filter(|disk| disk.reading).count() > 1;
         let several = self.read.advertised.several;
-        // TCP decides among others, and on a path that is found to be longer.
-        let alone = now_us >= self.rivals.until_us && !self.lengthened(now_us);
+        // TCP decides among others, on a path that is found to be longer, and on one that loses by itself.
+        let alone = now_us >= self.rivals.until_us && !self.lengthened(now_us) && self.read.losses.own_us.is_empty();
         self.read.advertised.bounded = self.may_bound(input) && (several || alone && self.coarse_requests());
         // What is not known yet is found sooner by requests.
         let known = match self.phase {
@@ -91,8 +91,8 @@ impl Notify {
         }
     }
 
-    /// The slack of requests would make a long queue, and one of steps holds what TCP leaves unused. Neither changes under a
-    /// change of W that is being judged.
+    /// The slack of requests would make a long queue, and one of steps holds what TCP leaves unused. As it was while a change of W
+    /// is being judged.
     fn coarse_requests(&self) -> bool {
         if self.trial.is_some() {
             return self.read.advertised.bounded;
@@ -111,9 +111,14 @@ impl Notify {
         }
     }
 
-    /// Bytes in flight: where F is advertised the rest waits at the target.
+    /// Bytes in flight: what is beyond what is advertised waits at the target.
     pub(super) fn asked_of_path(&self) -> u64 {
-        self.readers.asked_bytes().min(if self.advertises { self.filled_bytes } else { u64::MAX })
+        self.readers.asked_bytes().min(if self.advertises { self.bound_bytes() } else { u64::MAX })
+    }
+
+    /// What bounds what is in flight: F, of several disks; of one its W.
+    fn bound_bytes(&self) -> u64 {
+        if self.read.advertised.several { self.filled_bytes } else { self.read.advertised.most_bytes }
     }
 
     /// What arrives is not less for a disk that drains: another has more in flight than is advertised.
@@ -128,22 +133,17 @@ impl Notify {
         (1..=most_bytes).contains(&unit_bytes.into())
     }
 
-    /// F, of several disks; of one its W. Until the path is known, twice what it may hold: slow start doubles what is in flight in
-    /// a round trip.
+    /// Until the path is known, twice what it may hold: slow start doubles what is in flight in a round trip.
     pub(super) fn advertised_bytes(&self, input: &Input<'_>) -> Option<u64> {
         let unit_bytes = input.received?.window_unit_bytes;
-        let bytes = match (self.advertises, self.read.advertised.several) {
-            (true, true) => self.filled_bytes,
-            (true, false) => self.read.advertised.most_bytes,
-            (false, _) => 2 * self.window_bytes,
-        };
+        let bytes = if self.advertises { self.bound_bytes() } else { 2 * self.window_bytes };
         let bytes = bytes.max(LEAST_PKTS * u64::from(self.path.mss_bytes)).min(self.limits.max_window_bytes);
         self.read.advertised.bounded.then(|| bytes.next_multiple_of(unit_bytes.into()))
     }
 
     /// What was advertised is not taken back, but for what arrives of it, which takes round trips. The page tells.
     fn closes(&mut self, now_us: u64) -> bool {
-        let most_bytes = self.filled_bytes.max(self.window_bytes) + SLACK_REQUESTS * self.request();
+        let most_bytes = self.bound_bytes().max(self.window_bytes) + SLACK_REQUESTS * self.request();
         if !self.advertises || u64::from(self.path.snd_wnd_bytes) <= most_bytes {
             self.read.advertised.open_us = None;
             return false;
@@ -235,6 +235,23 @@ mod tests {
             law.read.lengthened_us = longer.then_some(100 * RTT_US);
             assert_eq!(look_at_one(&mut law, 2), (bounded, step_bytes), "{rtt_us} us, {rate} B/s, {others} {longer}");
         }
+    }
+
+    #[test]
+    fn a_path_that_loses_by_itself_has_depths() {
+        let mut law = one(20_000, 2_000_000);
+        law.read.losses.own_us.push(100 * RTT_US);
+        assert_eq!(look_at_one(&mut law, 2), (false, 16 << 10));
+    }
+
+    /// What waits is measured anew for smaller requests, not for smaller steps.
+    #[test]
+    fn a_floor_stays_where_one_disk_begins_to_have_what_is_advertised() {
+        let mut law = one(20_000, 2_000_000);
+        (law.floor_us, law.path.srtt_us) = (30_000, 30_000);
+        let disk = DiskState { reading: true, request_bytes: 16 << 10, max_depth: 512, ..DiskState::default() };
+        law.tick(&Input { received: received(UNIT_BYTES), disks: &[disk], ..at(100) });
+        assert_eq!((law.request(), law.rtt_us()), (2048, 30_000));
     }
 
     #[test]

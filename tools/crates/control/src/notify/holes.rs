@@ -66,7 +66,7 @@ impl Notify {
         }
         // Where cwnd makes none, what came before may be all that it let through, and no slower path.
         if !(self.read.holes.open && self.alone(input) && self.cut_holds_back()) {
-            (self.filled_bytes, self.bucket_bytes) = (self.filled_bytes.min(self.request()), self.request());
+            (self.filled_bytes, self.bucket_bytes) = (self.filled_bytes.min(self.lump()), self.lump());
             self.slow_down(input, asked);
         }
         self.read.holes.blocked_us = self.read.holes.open.then_some(input.now_us);
@@ -164,6 +164,26 @@ mod tests {
                 law.filled_bytes, filled_bytes,
                 "{snd_cwnd_pkts} packets, {told}, {queue_us} us, others {others}"
             );
+        }
+    }
+
+    /// F is little then, and what is in flight is still what is advertised.
+    #[test]
+    fn a_hole_lets_nothing_through_until_it_is_filled_also_of_what_is_advertised() {
+        for advertises in [false, true] {
+            let mut law = holed(RATE, 400);
+            (law.advertises, law.read.holes.open) = (advertises, true);
+            (law.filled_bytes, law.read.advertised.most_bytes) = (law.window_bytes, law.window_bytes);
+            let request_bytes = law.request_bytes;
+            let in_flight = (law.window_bytes / law.request_size()) as u32;
+            let disks = [DiskState { reading: true, in_flight, request_bytes, max_depth: 512, ..DiskState::default() }];
+            for look in 0..20 {
+                let now_us = HOLE.now_us + look * RTT_US / 16;
+                law.readers.look(now_us, RTT_US, &disks);
+                law.fill(&Input { now_us, received: Some(Received::default()), disks: &disks, ..HOLE });
+                law.last_tick_us = now_us;
+                assert_eq!(law.filled_bytes, 16 << 10, "{advertises}, look {look}");
+            }
         }
     }
 

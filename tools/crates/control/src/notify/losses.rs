@@ -181,7 +181,7 @@ impl Notify {
 
     /// All of the path was in flight, and something waits: the queue may be short.
     fn brimful(&self) -> bool {
-        self.queue_us() > self.queue_low_us() && self.filled_path()
+        self.queue_us() > self.queue_low_us().max(self.none_us()) && self.filled_path()
     }
 
     /// All of the path was in flight when something was lost last.
