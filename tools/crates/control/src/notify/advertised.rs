@@ -71,8 +71,9 @@ impl Notify {
         self.readers.look(now_us, self.trip_us(), input.disks);
         self.read.advertised.several |= input.disks.iter().filter(|disk| disk.reading).count() > 1;
         let several = self.read.advertised.several;
-        // TCP decides among others, on a path that is found to be longer, and on one that loses by itself.
-        let alone = now_us >= self.rivals.until_us && !self.lengthened(now_us) && self.read.losses.own_us.is_empty();
+        // TCP decides among others, on a path that is found to be longer, and on one that has lost by itself.
+        let alone =
+            now_us >= self.rivals.until_us && !self.lengthened(now_us) && self.read.losses.lossy_until_us.is_none();
         self.read.advertised.bounded = self.may_bound(input) && (several || alone && self.coarse_requests());
         // What is not known yet is found sooner by requests.
         let known = match self.phase {
@@ -238,9 +239,9 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_loses_by_itself_has_depths() {
+    fn a_path_that_has_lost_by_itself_has_depths() {
         let mut law = one(20_000, 2_000_000);
-        law.read.losses.own_us.push(100 * RTT_US);
+        law.read.losses.lossy_until_us = Some(90 * RTT_US);
         assert_eq!(look_at_one(&mut law, 2), (false, 16 << 10));
     }
 
