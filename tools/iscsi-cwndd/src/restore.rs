@@ -53,12 +53,10 @@ pub fn restore_all(host: &dyn Host, store: &mut Store) -> Result<Restored, Error
     Ok(restored)
 }
 
-/// Has the connections of several disks that the store knows advertise what TCP sees fit: a bound that nobody moves is for a
-/// path that may be another one by then.
+/// Has the connections of disks that the store knows advertise what TCP sees fit: a bound that nobody moves is for a path that
+/// may be another one by then.
 pub fn advertise_freely(host: &dyn Host, store: &Store, sessions: &[Session]) {
-    let tuned = |session: &&Session| {
-        session.disks.len() > 1 && session.disks.iter().any(|disk| store.original(&disk.id).is_some())
-    };
+    let tuned = |session: &&Session| session.disks.iter().any(|disk| store.original(&disk.id).is_some());
     for session in sessions.iter().filter(tuned) {
         let socket = session.ends.map(|ends| host.tcp_socket(ends));
         if let Some(Err(error)) = socket.map(|socket| host.advertise(socket?.inode, None)) {

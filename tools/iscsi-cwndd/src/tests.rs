@@ -134,6 +134,17 @@ fn a_bounded_window_is_let_go_at_the_end_and_after_a_crash() {
 }
 
 #[test]
+fn one_disk_s_bounded_window_is_let_go_after_a_crash() {
+    let mut lab = lab_with_a_socket(|_| {});
+    lab.sim.state().session.as_mut().unwrap().disks.truncate(1);
+    lab.run(1, &["sda"]);
+    assert!(lab.sim.state().advertised.last().unwrap().is_some());
+    lab.crash();
+    lab.start();
+    assert_eq!(lab.sim.state().advertised.last(), Some(&None));
+}
+
+#[test]
 fn a_bounded_window_is_let_go_where_nothing_moves_it() {
     let ends: [fn(&mut Lab); 4] = [
         |lab| lab.run(1, &[]),

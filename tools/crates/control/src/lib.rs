@@ -44,6 +44,12 @@ pub struct PathState {
     pub bytes_acked: u64,
 }
 
+impl PathState {
+    fn cwnd_bytes(&self) -> u64 {
+        u64::from(self.snd_cwnd_pkts) * u64::from(self.mss_bytes)
+    }
+}
+
 /// One disk (LUN) of the session, from its block statistics and queue limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskState {

@@ -311,8 +311,7 @@ impl Notify {
         } else {
             self.read.losses.add(losses, self.path.asked_us);
         }
-        let cwnd_bytes = u64::from(path.snd_cwnd_pkts) * u64::from(path.mss_bytes);
-        if self.advertises && cwnd_bytes + self.request() >= self.window_bytes {
+        if self.advertises && path.cwnd_bytes() + self.request() >= self.window_bytes {
             // It waits for what is advertised, not for cwnd.
             path.notsent_bytes = 0;
         }
@@ -435,7 +434,7 @@ impl Notify {
     }
 
     fn path_cwnd_bytes(&self) -> u64 {
-        u64::from(self.path.snd_cwnd_pkts) * u64::from(self.path.mss_bytes)
+        self.path.cwnd_bytes()
     }
 
     fn cwnd_less_than_half_of(&self, bytes: u64) -> bool {

@@ -118,13 +118,9 @@ impl Notify {
 
     /// What of W may be let through in the end.
     fn most_filled_bytes(&self, careful: bool, slow_start_bytes: Option<u64>) -> u64 {
-        let window_bytes = if !careful {
-            self.window_bytes
-        } else if self.advertises && self.cwnd_holds_window() {
-            (self.window_bytes / 8 * 7).max(self.window_bytes.saturating_sub(self.slack_bytes()))
-        } else {
-            self.window_bytes / 8 * 7
-        };
+        let full = self.advertises && self.cwnd_holds_window();
+        let least_bytes = if full { self.window_bytes.saturating_sub(self.slack_bytes()) } else { 0 };
+        let window_bytes = if careful { (self.window_bytes / 8 * 7).max(least_bytes) } else { self.window_bytes };
         // What waits for cwnd leaves at twice the rate of the acknowledgements.
         let ahead = if self.fine() { 0 } else { AHEAD_REQUESTS * self.request() };
         let most = slow_start_bytes.map_or(u64::MAX, |b| b.saturating_add(self.late_bytes() + ahead).max(FIRST_BYTES));
