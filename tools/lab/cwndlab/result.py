@@ -132,8 +132,10 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
     def retransmitted_bytes(from_s: float, to_s: float) -> int:
         return sum(rows[-1][0] - rows[0][0] for rows in between(("bytes_retrans",), from_s, to_s))
 
-    settled = list(between(("srtt_us", "min_rtt_us", "bytes_sent"), settles_s(rtt_s), end_s))
+    # Of what is sent again TCP knows the round trip in whole milliseconds, rounded down: no path is shorter than it is made.
     changes = list(segments(record["scenario"]["net"], end_s))
+    least_us = round(1e6 * min([rtt_s, *(changed_rtt_s for _, _, changed_rtt_s in changes)]))
+    settled = list(between(("srtt_us", "min_rtt_us", "bytes_sent"), settles_s(rtt_s), end_s))
     cwnds = list(between(("cwnd_pkts",), end_s / 2, end_s))
     events = record["series"]["events"]
     return {
@@ -154,7 +156,7 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
         "settled_sent_bytes": sum(rows[-1][2] - rows[0][2] for rows in settled),
         "settled_retransmitted_bytes": retransmitted_bytes(settles_s(rtt_s), end_s),
         "standing_queue_us": max(
-            (statistics.median(row[0] - row[1] for row in rows) for rows in settled), default=None
+            (statistics.median(row[0] - max(row[1], least_us) for row in rows) for rows in settled), default=None
         ),
         "cwnd_pkts": max((statistics.median(row[0] for row in rows) for rows in cwnds), default=None),
         "cwnd_spread": max(
