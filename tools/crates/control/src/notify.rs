@@ -568,7 +568,7 @@ impl Notify {
                 request_bytes,
                 max_commands,
             ),
-            advertised_bytes: self.advertised_bytes(input),
+            advertised_bytes: self.advertised_bytes(),
             read_ahead_bytes: (self.read_ahead_bytes.max(self.least_read_ahead_bytes(input.now_us)) / hungry)
                 .clamp(KERNEL_READ_AHEAD_BYTES, self.limits.max_read_ahead_bytes),
             rate: rate.filter(|_| in_use),

@@ -135,11 +135,17 @@ impl Notify {
     }
 
     /// Until the path is known, twice what it may hold: slow start doubles what is in flight in a round trip.
-    pub(super) fn advertised_bytes(&self, input: &Input<'_>) -> Option<u64> {
-        let unit_bytes = input.received?.window_unit_bytes;
+    pub(super) fn advertised_bytes(&self) -> Option<u64> {
         let bytes = if self.advertises { self.bound_bytes() } else { 2 * self.window_bytes };
-        let bytes = bytes.max(LEAST_PKTS * u64::from(self.path.mss_bytes)).min(self.limits.max_window_bytes);
-        self.read.advertised.bounded.then(|| bytes.next_multiple_of(unit_bytes.into()))
+        self.read.advertised.bounded.then(|| self.advertised_for(bytes))
+    }
+
+    /// The nearest multiple of the window's unit: where a path holds few packets, what is rounded up to is one more that waits.
+    fn advertised_for(&self, bytes: u64) -> u64 {
+        let (most_bytes, unit_bytes) =
+            (self.limits.max_window_bytes, u64::from(self.received.window_unit_bytes).max(1));
+        let least_bytes = (LEAST_PKTS * u64::from(self.path.mss_bytes)).min(most_bytes).next_multiple_of(unit_bytes);
+        nearest_multiple(bytes.min(most_bytes), unit_bytes).max(least_bytes)
     }
 
     /// What was advertised is not taken back, but for what arrives of it, which takes round trips. The page tells.
@@ -161,6 +167,10 @@ impl Notify {
     pub(super) fn overdrawn(&self, now_us: u64) -> bool {
         now_us < self.read.advertised.overdrawn_until_us
     }
+}
+
+fn nearest_multiple(bytes: u64, unit_bytes: u64) -> u64 {
+    (bytes + unit_bytes / 2) / unit_bytes * unit_bytes
 }
 
 #[cfg(test)]
@@ -192,7 +202,7 @@ mod tests {
             assert_eq!(output.advertised_bytes.is_some(), bounded, "{unit_bytes} bytes");
             assert_eq!(law.request(), if bounded { 2048 } else { 64 << 10 });
             let Some(bytes) = output.advertised_bytes else { continue };
-            assert_eq!(bytes, output.window_bytes.next_multiple_of(2048));
+            assert_eq!(bytes, nearest_multiple(output.window_bytes, 2048));
             // And as many requests as are ahead of it.
             let requests = (output.window_bytes + (192 << 10)) / (64 << 10);
             assert_eq!(u64::from(output.depths.iter().sum::<u32>()), requests.max(2));
@@ -253,6 +263,13 @@ mod tests {
         let disk = DiskState { reading: true, request_bytes: 16 << 10, max_depth: 512, ..DiskState::default() };
         law.tick(&Input { received: received(UNIT_BYTES), disks: &[disk], ..at(100) });
         assert_eq!((law.request(), law.rtt_us()), (2048, 30_000));
+    }
+
+    #[test]
+    fn what_is_advertised_is_rounded_to_the_nearest_unit() {
+        for (bytes, rounded) in [(14_506, 14_336), (15_359, 14_336), (15_360, 16_384), (16_384, 16_384)] {
+            assert_eq!(nearest_multiple(bytes, 2048), rounded);
+        }
     }
 
     #[test]
