@@ -16,10 +16,9 @@ const LEAST_PKTS: u64 = 2 * ACKED_PKTS;
 /// rounded down by, and one waits there.
 const AHEAD_REQUESTS: u64 = 3;
 
-/// One disk's requests are much of the path if the slack is more than one part in so many of it; until it is no more than one
-/// in so many.
-const COARSE_SHARE: u64 = 8;
-const FINE_SHARE: u64 = 16;
+/// One disk's requests are much of the path if steps make the slack shorter by more than one part in so many of it; until
+/// steps are no shorter.
+const COARSE_SHARE: u64 = 16;
 /// A step is one part in so many of what one disk's path holds: of less a trial would show nothing.
 const STEPS_PER_BDP: u64 = 32;
 /// TCP sends at once what it paces in a millisecond (`sk_pacing_shift`), and waits for room for that
@@ -51,8 +50,19 @@ impl Notify {
     }
 
     fn step_bytes(&self) -> u64 {
+        self.least_step_bytes().max(self.read.advertised.step_bytes)
+    }
+
+    /// Least power of two that holds a packet, or the window's unit.
+    fn least_step_bytes(&self) -> u64 {
         let packet_bytes = self.path.mss_bytes.checked_next_power_of_two().unwrap_or(u32::MAX);
-        u64::from(packet_bytes.max(self.received.window_unit_bytes)).max(self.read.advertised.step_bytes)
+        packet_bytes.max(self.received.window_unit_bytes).into()
+    }
+
+    /// What is best for one disk: of less a trial would show nothing, and the slack would not hold what TCP leaves unused.
+    fn best_step_bytes(&self) -> u64 {
+        let unused_bytes = carried(self.capacity, UNUSED_US);
+        (self.bdp_bytes() / STEPS_PER_BDP).max(unused_bytes / SLACK_REQUESTS).max(self.least_step_bytes())
     }
 
     /// What F is made of: one disk has its depth for what is let through.
@@ -92,23 +102,22 @@ impl Notify {
         }
     }
 
-    /// The slack of requests would make a long queue, and one of steps holds what TCP leaves unused. As it was while a change of W
-    /// is being judged.
+    /// The slack of requests would make a longer queue than that of steps. As it was while a change of W is being judged.
     fn coarse_requests(&self) -> bool {
         if self.trial.is_some() {
             return self.read.advertised.bounded;
         }
-        let share = if self.advertises { FINE_SHARE } else { COARSE_SHARE };
-        SLACK_REQUESTS * self.request_size() > self.bdp_bytes() / share
-            && carried(self.capacity, UNUSED_US) <= SLACK_REQUESTS * self.step_bytes()
+        let gained_bytes = SLACK_REQUESTS * self.request_size().saturating_sub(self.best_step_bytes());
+        gained_bytes > if self.advertises { 0 } else { self.bdp_bytes() / COARSE_SHARE }
     }
 
     /// Not by each small change of C.
     fn fit_step(&mut self) {
-        let best = if self.read.advertised.several { 0 } else { self.bdp_bytes() / STEPS_PER_BDP };
-        let step = &mut self.read.advertised.step_bytes;
-        if self.phase != Phase::Cruise || self.trial.is_none() && (best >= 2 * *step || best <= *step / 2) {
-            *step = best;
+        let best = if self.read.advertised.several { self.least_step_bytes() } else { self.best_step_bytes() };
+        let step = self.step_bytes();
+        let fits = best < 2 * step && best > step / 2 && carried(self.capacity, UNUSED_US) <= SLACK_REQUESTS * step;
+        if self.phase != Phase::Cruise || self.trial.is_none() && !fits {
+            self.read.advertised.step_bytes = best;
         }
     }
 
@@ -236,8 +245,9 @@ mod tests {
             (20_000, 2_000_000, false, false, true, 2048),
             (20_000, 12_000_000, false, false, true, 7_500),
             (20_000, 14_000_000, false, false, false, 16 << 10), // two requests are an eighth of it
-            (2_000, 8_000_000, false, false, true, 2048),
-            (2_000, 9_000_000, false, false, false, 16 << 10), // TCP leaves more unused
+            (2_000, 9_000_000, false, false, true, 2_250),       // TCP leaves as much unused
+            (2_000, 43_000_000, false, false, true, 10_750),
+            (2_000, 53_000_000, false, false, false, 16 << 10), // and too much
             (20_000, 2_000_000, true, false, false, 16 << 10),
             (20_000, 2_000_000, false, true, false, 16 << 10),
         ] {
@@ -287,6 +297,16 @@ mod tests {
             (law.capacity, law.trial) = (rate, tried.then(|| (Aim::More, law.before(rate))));
             assert_eq!(look_at_one(&mut law, 1), (bounded, step_bytes), "{rate} B/s, {tried}");
         }
+    }
+
+    /// The steps of half of the path's rate would not, and it is not yet twice as fast.
+    #[test]
+    fn steps_grow_where_they_no_longer_hold_what_tcp_leaves_unused() {
+        let mut law = one(9_000, 8_000_000);
+        law.read.advertised.step_bytes = 2_250;
+        assert_eq!(look_at_one(&mut law, 2), (true, 2_250));
+        law.capacity = 12_000_000;
+        assert_eq!(look_at_one(&mut law, 1), (true, 3_375));
     }
 
     #[test]
