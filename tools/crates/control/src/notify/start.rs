@@ -74,8 +74,8 @@ impl Notify {
 
         if input.path.is_some() {
             if self.blind() && !self.coarse() && self.capacity / 5 >= self.capacity_before() / 4 {
-                // The path had room: what made packets wait was no queue.
-                self.floor_us = self.path.srtt_us.into();
+                // The path had room: what made packets wait was no queue, but for the half of the request they came with.
+                self.floor_us = u64::from(self.path.srtt_us).saturating_sub(self.request_us() / 2);
             }
             self.found.queued_trips =
                 if self.queue_us() > self.queue_high_us() { self.found.queued_trips + 1 } else { 0 };
