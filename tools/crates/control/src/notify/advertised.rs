@@ -167,6 +167,12 @@ impl Notify {
         now_us - *self.read.advertised.open_us.get_or_insert(now_us) < RECOVERY_TRIPS * self.trip_us()
     }
 
+    /// So much less than `window_bytes` is advertised that a packet less is in flight.
+    pub(super) fn less_advertised(&self, window_bytes: u64) -> bool {
+        let pkts = |bytes| self.advertised_for(bytes).checked_div(self.path.mss_bytes.into()).unwrap_or(0);
+        !self.advertises || pkts(self.window_bytes) < pkts(window_bytes)
+    }
+
     /// A change of so little may be none: TCP sends whole packets, and acknowledges two at once.
     pub(super) fn untold_bytes(&self) -> u64 {
         if self.advertises { LEAST_PKTS * u64::from(self.path.mss_bytes) } else { 0 }
@@ -259,6 +265,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_advertised_is_rounded_to_the_nearest_unit() {
+        for (bytes, rounded) in [(14_506, 14_336), (15_359, 14_336), (15_360, 16_384), (16_384, 16_384)] {
+            assert_eq!(nearest_multiple(bytes, 2048), rounded);
+        }
+    }
+
+    #[test]
     fn a_path_that_has_lost_by_itself_has_depths() {
         let mut law = one(20_000, 2_000_000);
         law.read.losses.lossy_until_us = Some(90 * RTT_US);
@@ -273,13 +286,6 @@ mod tests {
         let disk = DiskState { reading: true, request_bytes: 16 << 10, max_depth: 512, ..DiskState::default() };
         law.tick(&Input { received: received(UNIT_BYTES), disks: &[disk], ..at(100) });
         assert_eq!((law.request(), law.rtt_us()), (2048, 30_000));
-    }
-
-    #[test]
-    fn what_is_advertised_is_rounded_to_the_nearest_unit() {
-        for (bytes, rounded) in [(14_506, 14_336), (15_359, 14_336), (15_360, 16_384), (16_384, 16_384)] {
-            assert_eq!(nearest_multiple(bytes, 2048), rounded);
-        }
     }
 
     #[test]

@@ -254,7 +254,7 @@ impl Notify {
         let cut_bytes = before.window_bytes.saturating_sub(self.window_bytes);
         let emptied_us = cut_bytes * 1_000_000 / capacity.max(1);
         let aim = Aim::Shorter { queue_us, emptied_us };
-        self.trial = (emptied_us > 0 && cut_bytes > self.untold_bytes()).then_some((aim, before));
+        self.trial = (emptied_us > 0 && self.less_advertised(before.window_bytes)).then_some((aim, before));
         self.forget_queues();
         self.reason = format!("a queue of {queue_us} us");
     }
@@ -345,11 +345,13 @@ impl Notify {
     }
 
     /// A cut has left the queue as it is, to a sixteenth of what it should have emptied, and nothing was lost lately: no queue is,
-    /// unless most of it is others', who overflow it.
+    /// unless most of it is others', who overflow it. Nor is one that is twice what one that is known to be short holds.
     fn longer(&self, now_us: u64, before: Before, emptied_us: u64) -> bool {
         let same = u64::from(self.path.srtt_us.abs_diff(before.srtt_us)) < emptied_us / 16;
         let lately = |lost_us| now_us - lost_us < THRESHOLD_TRIPS * self.trip_us();
-        same && self.read.losses.unanswered == 0 && !self.read.losses.last_us.is_some_and(lately)
+        let short_bytes = 2 * SLACK_REQUESTS * self.request_size();
+        let overflows = !self.read.losses.shallow || carried(before.capacity, self.queue_us()) < short_bytes;
+        same && self.read.losses.unanswered == 0 && !(overflows && self.read.losses.last_us.is_some_and(lately))
     }
 
     /// W where the path has become longer: for all that it holds, but no further than cwnd goes, or what has waited for cwnd would
@@ -382,8 +384,14 @@ impl Notify {
             Aim::Shorter { queue_us: before_us, emptied_us } => {
                 let long_us = if self.advertises { self.queue_high_us() } else { self.slack_us() + self.rtt_us() / 64 };
                 let more = queue_us > long_us;
-                if more && queue_us + emptied_us.min(before_us) / 2 > before_us {
-                    if !shared && self.longer(now_us, before, emptied_us.min(before_us)) {
+                let stays = more && queue_us + emptied_us.min(before_us) / 2 > before_us;
+                let longer = stays && !shared && self.longer(now_us, before, emptied_us.min(before_us));
+                // What whole packets make of a smaller cut tells nothing else.
+                if !longer && changed_by <= self.untold_bytes() {
+                    return false;
+                }
+                if stays {
+                    if longer {
                         self.path.min_rtt_us = self.path.srtt_us;
                         (self.longer_us, self.read.lengthened_us) = (self.path.srtt_us, Some(now_us));
                         (self.capacity, self.read.late_us) = (before.capacity, before.late_us);
@@ -531,18 +539,19 @@ pub(super) mod tests {
     /// Else it is others'.
     #[test]
     fn a_queue_that_a_cut_leaves_as_it_is_is_the_paths_length() {
-        for (less_us, lost, shared, longer) in [
-            (0, None, false, true),
-            (3_749, None, false, true),
-            (3_750, None, false, false),
-            (0, Some(1), false, false),
-            (0, Some(199), false, false), // fifty of the longer ones
-            (0, Some(200), false, true),
-            (0, None, true, false),
+        for (less_us, lost, short, shared, longer) in [
+            (0, None, false, false, true),
+            (3_749, None, false, false, true),
+            (3_750, None, false, false, false),
+            (0, Some(1), false, false, false),
+            (0, Some(199), false, false, false), // fifty of the longer ones
+            (0, Some(200), false, false, true),
+            (0, Some(1), true, false, true), // no queue of two requests is as long
+            (0, None, false, true, false),
         ] {
             let mut law = cruising(60_000 - less_us);
             (law.capacity, law.window_bytes, law.window_changed_us) = (3_000_000, 90_000, 290 * RTT_US);
-            law.read.losses.last_us = lost.map(|trips| (300 - trips) * RTT_US);
+            (law.read.losses.last_us, law.read.losses.shallow) = (lost.map(|trips| (300 - trips) * RTT_US), short);
             let before =
                 Before { rate: 3_000_000, window_bytes: 270_000, capacity: 12_000_000, late_us: 0, srtt_us: 80_000 };
             // No more than the queue can be emptied.
@@ -552,11 +561,29 @@ pub(super) mod tests {
             assert_eq!(
                 (law.lengthened(300 * RTT_US), law.rivals.until_us > 0),
                 (longer, others),
-                "{less_us} us, {lost:?} {shared}"
+                "{less_us} us, {lost:?} {short} {shared}"
             );
             law.note(PathState { min_rtt_us: RTT_US as u32, ..law.path });
             assert_eq!(law.whole_queue_us() == 0, longer);
             assert_eq!(law.capacity, 12_000_000);
+        }
+    }
+
+    /// RTT 1.5 ms at 4 MB/s, and then 6.1 ms: W is seven packets, and then four, which are less than a cut that tells more.
+    #[test]
+    fn a_small_cut_tells_of_a_longer_path_alone() {
+        for (less_us, longer) in [(0, true), (200, false)] {
+            let mut law = cruising(0);
+            (law.path.min_rtt_us, law.path.srtt_us, law.path.mss_bytes) = (1_530, 6_120 - less_us, 1448);
+            (law.advertises, law.received.window_unit_bytes) = (true, 2048);
+            (law.capacity, law.window_bytes, law.window_changed_us) = (1_350_000, 6_165, 290 * RTT_US);
+            let before =
+                Before { rate: 1_350_000, window_bytes: 9_946, capacity: 3_800_000, late_us: 0, srtt_us: 6_120 };
+            let aim = Aim::Shorter { queue_us: 4_590, emptied_us: 2_800 };
+            assert!(law.less_advertised(before.window_bytes) && !law.less_advertised(7_000));
+            assert_eq!(law.undone(aim, before, 300 * RTT_US, Some(1_000_000), false), longer);
+            assert_eq!((law.lengthened(300 * RTT_US), law.rivals.until_us > 0), (longer, false), "{less_us} us");
+            assert_eq!(law.capacity, if longer { 3_800_000 } else { 1_350_000 });
         }
     }
 
