@@ -156,7 +156,8 @@ def figures(record: dict[str, Any]) -> dict[str, Any]:
         "settled_sent_bytes": sum(rows[-1][2] - rows[0][2] for rows in settled),
         "settled_retransmitted_bytes": retransmitted_bytes(settles_s(rtt_s), end_s),
         "standing_queue_us": max(
-            (statistics.median(row[0] - max(row[1], least_us) for row in rows) for rows in settled), default=None
+            (statistics.median(max(row[0] - max(row[1], least_us), 0) for row in rows) for rows in settled),
+            default=None,
         ),
         "cwnd_pkts": max((statistics.median(row[0] for row in rows) for rows in cwnds), default=None),
         "cwnd_spread": max(

@@ -62,8 +62,11 @@ def test_standing_queue_and_cwnd():
     found = figures(record(100, srtt_us=srtt_us, min_rtt_us=[100_000] * 101, cwnd_pkts=cwnd_pkts))
     assert found["standing_queue_us"] == 20_000
     assert (found["cwnd_pkts"], found["cwnd_spread"], found["threshold_pkts"]) == (100, 0.1, 44)
-    rounded = figures(record(100, srtt_us=srtt_us, min_rtt_us=[99_000] * 101))
-    assert rounded["standing_queue_us"] == 20_000
+    rounded = record(100, srtt_us=srtt_us, min_rtt_us=[99_000] * 101)
+    assert figures(rounded)["standing_queue_us"] == 20_000
+    rounded["scenario"]["net"]["changes"] = [{"at_s": 20, "rtt_ms": 99.5}]
+    assert figures(rounded)["standing_queue_us"] == 20_500
+    assert figures(record(100, srtt_us=[99_900] * 101, min_rtt_us=[99_000] * 101))["standing_queue_us"] == 0
 
 
 def test_a_run_that_nobody_watched_has_rates_only():

@@ -2,6 +2,7 @@
 //! What this end advertises: a window goes by bytes, where several disks take a request each, however little the path holds,
 //! or one disk's requests are much of what it holds.
 
+use super::cruise::Aim;
 use super::{Notify, Phase, RECOVERY_TRIPS, SLACK_REQUESTS};
 use crate::Input;
 use crate::rate::carried;
@@ -102,7 +103,8 @@ impl Notify {
         }
     }
 
-    /// The slack of requests would make a longer queue than that of steps. As it was while a change of W is being judged.
+    /// The slack of requests would make a clearly longer queue than that of steps, or a longer one once these are in use. As it
+    /// was while a change of W is being judged.
     fn coarse_requests(&self) -> bool {
         if self.trial.is_some() {
             return self.read.advertised.bounded;
@@ -115,7 +117,8 @@ impl Notify {
     fn fit_step(&mut self) {
         let best = if self.read.advertised.several { self.least_step_bytes() } else { self.best_step_bytes() };
         let step = self.step_bytes();
-        let fits = best < 2 * step && best > step / 2 && carried(self.capacity, UNUSED_US) <= SLACK_REQUESTS * step;
+        let unused_bytes = carried(self.capacity, UNUSED_US);
+        let fits = best < 2 * step && best > step / 2 && unused_bytes <= SLACK_REQUESTS * step / 8 * 9;
         if self.phase != Phase::Cruise || self.trial.is_none() && !fits {
             self.read.advertised.step_bytes = best;
         }
@@ -159,7 +162,9 @@ impl Notify {
 
     /// What was advertised is not taken back, but for what arrives of it, which takes round trips. The page tells.
     fn closes(&mut self, now_us: u64) -> bool {
-        let most_bytes = self.bound_bytes().max(self.window_bytes) + SLACK_REQUESTS * self.request();
+        let small = matches!(self.trial, Some((Aim::Shorter { small: true, .. }, _)));
+        let slack_bytes = if small { self.path.mss_bytes.into() } else { SLACK_REQUESTS * self.request() };
+        let most_bytes = self.advertised_for(self.bound_bytes().max(self.window_bytes)) + slack_bytes;
         if !self.advertises || u64::from(self.path.snd_wnd_bytes) <= most_bytes {
             self.read.advertised.open_us = None;
             return false;
@@ -167,10 +172,9 @@ impl Notify {
         now_us - *self.read.advertised.open_us.get_or_insert(now_us) < RECOVERY_TRIPS * self.trip_us()
     }
 
-    /// So much less than `window_bytes` is advertised that a packet less is in flight.
-    pub(super) fn less_advertised(&self, window_bytes: u64) -> bool {
-        let pkts = |bytes| self.advertised_for(bytes).checked_div(self.path.mss_bytes.into()).unwrap_or(0);
-        !self.advertises || pkts(self.window_bytes) < pkts(window_bytes)
+    /// What bounds what is in flight for a W of so many bytes.
+    pub(super) fn bound_for(&self, window_bytes: u64) -> u64 {
+        if self.advertises { self.advertised_for(window_bytes) } else { window_bytes }
     }
 
     /// A change of so little may be none: TCP sends whole packets, and acknowledges two at once.
@@ -190,7 +194,6 @@ fn nearest_multiple(bytes: u64, unit_bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cruise::Aim;
     use super::super::cruise::tests::{RTT_US, at, cruising};
     use super::*;
     use crate::{DiskState, PathState, Received, Strategy};
@@ -250,8 +253,8 @@ mod tests {
         for (rtt_us, rate, others, longer, bounded, step_bytes) in [
             (20_000, 2_000_000, false, false, true, 2048),
             (20_000, 12_000_000, false, false, true, 7_500),
-            (20_000, 14_000_000, false, false, false, 16 << 10), // two requests are an eighth of it
-            (2_000, 9_000_000, false, false, true, 2_250),       // TCP leaves as much unused
+            (20_000, 14_000_000, false, false, false, 16 << 10), // a sixteenth of it, and as much for steps
+            (2_000, 10_000_000, false, false, true, 2_500),      // TCP leaves as much unused
             (2_000, 43_000_000, false, false, true, 10_750),
             (2_000, 53_000_000, false, false, false, 16 << 10), // and too much
             (20_000, 2_000_000, true, false, false, 16 << 10),
@@ -265,9 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_advertised_is_rounded_to_the_nearest_unit() {
-        for (bytes, rounded) in [(14_506, 14_336), (15_359, 14_336), (15_360, 16_384), (16_384, 16_384)] {
-            assert_eq!(nearest_multiple(bytes, 2048), rounded);
+    fn what_is_advertised_is_the_nearest_unit_and_four_packets_at_least() {
+        for (bytes, advertised) in [(3_000, 6_144), (14_506, 14_336), (15_359, 14_336), (15_360, 16_384)] {
+            let mut law = one(20_000, 2_000_000);
+            look_at_one(&mut law, 1);
+            (law.received.window_unit_bytes, law.read.advertised.most_bytes) = (UNIT_BYTES, bytes);
+            assert_eq!(law.advertised_bytes(), Some(advertised));
         }
     }
 

@@ -17,8 +17,9 @@ const TRAIN_PKTS: u64 = 4;
 /// What a change of W is to bring.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Aim {
-    /// It should empty this much of the queue, and no less arrives.
-    Shorter { queue_us: u64, emptied_us: u64 },
+    /// It should empty this much of the queue, and no less arrives. Of a small one whole packets make something else: it tells
+    /// of a longer path, and of nothing else.
+    Shorter { queue_us: u64, emptied_us: u64, small: bool },
     /// More arrives.
     More,
     /// One more request hides gaps, though a queue stands.
@@ -251,10 +252,12 @@ impl Notify {
         self.read.late_us = loop_us.saturating_sub(self.rtt_us() + queue_us).min(self.read.late_us);
         self.capacity = capacity;
         self.window_bytes = self.window_for(self.capacity);
-        let cut_bytes = before.window_bytes.saturating_sub(self.window_bytes);
+        let cut_bytes = self.bound_for(before.window_bytes).saturating_sub(self.bound_for(self.window_bytes));
         let emptied_us = cut_bytes * 1_000_000 / capacity.max(1);
-        let aim = Aim::Shorter { queue_us, emptied_us };
-        self.trial = (emptied_us > 0 && self.less_advertised(before.window_bytes)).then_some((aim, before));
+        let small = cut_bytes <= self.untold_bytes();
+        // Nor is a longer path looked for where another session of this host may have filled the queue.
+        let tells = !small || input.share.is_none() && cut_bytes >= self.path.mss_bytes.into();
+        self.trial = (emptied_us > 0 && tells).then_some((Aim::Shorter { queue_us, emptied_us, small }, before));
         self.forget_queues();
         self.reason = format!("a queue of {queue_us} us");
     }
@@ -345,12 +348,13 @@ impl Notify {
     }
 
     /// A cut has left the queue as it is, to a sixteenth of what it should have emptied, and nothing was lost lately: no queue is,
-    /// unless most of it is others', who overflow it. Nor is one that is twice what one that is known to be short holds.
+    /// unless most of it is others', who overflow it. Nor is one that is much longer than one that a loss has shown to be short.
     fn longer(&self, now_us: u64, before: Before, emptied_us: u64) -> bool {
         let same = u64::from(self.path.srtt_us.abs_diff(before.srtt_us)) < emptied_us / 16;
         let lately = |lost_us| now_us - lost_us < THRESHOLD_TRIPS * self.trip_us();
-        let short_bytes = 2 * SLACK_REQUESTS * self.request_size();
-        let overflows = !self.read.losses.shallow || carried(before.capacity, self.queue_us()) < short_bytes;
+        let short_us =
+            2 * SLACK_REQUESTS * self.request_size() * 1_000_000 / before.capacity.max(1) + self.rtt_us() / 2;
+        let overflows = !self.read.losses.shallow || self.queue_us() < short_us;
         same && self.read.losses.unanswered == 0 && !(overflows && self.read.losses.last_us.is_some_and(lately))
     }
 
@@ -381,13 +385,13 @@ impl Notify {
         let changed_by = self.window_bytes.abs_diff(before.window_bytes);
         let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
         match aim {
-            Aim::Shorter { queue_us: before_us, emptied_us } => {
+            Aim::Shorter { queue_us: before_us, emptied_us, small } => {
                 let long_us = if self.advertises { self.queue_high_us() } else { self.slack_us() + self.rtt_us() / 64 };
                 let more = queue_us > long_us;
                 let stays = more && queue_us + emptied_us.min(before_us) / 2 > before_us;
-                let longer = stays && !shared && self.longer(now_us, before, emptied_us.min(before_us));
-                // What whole packets make of a smaller cut tells nothing else.
-                if !longer && changed_by <= self.untold_bytes() {
+                let longer =
+                    stays && !shared && !self.elsewhere(rate) && self.longer(now_us, before, emptied_us.min(before_us));
+                if small && !longer {
                     return false;
                 }
                 if stays {
@@ -441,7 +445,7 @@ impl Notify {
                     }
                     self.capacity = self.capacity.max(rate);
                     let waits_us = u64::from(self.path.srtt_us.saturating_sub(before.srtt_us));
-                    if carried(4 * rate, waits_us) < changed_by {
+                    if !shared && carried(4 * rate, waits_us) < changed_by {
                         // The path had room, and little waits of what W has more: what waited before was no queue.
                         self.floor_us = self.path.srtt_us.min(before.srtt_us).into();
                     }
@@ -530,7 +534,7 @@ pub(super) mod tests {
             (law.capacity, law.request_bytes, law.window_bytes) = (11_961_000, 16 << 10, 270_000);
             let before =
                 Before { rate: 11_900_000, window_bytes: 307_000, capacity: 12_066_000, late_us: 0, srtt_us: 0 };
-            let aim = Aim::Shorter { queue_us: 4_250, emptied_us: 3_080 };
+            let aim = Aim::Shorter { queue_us: 4_250, emptied_us: 3_080, small: false };
             law.undone(aim, before, 20 * RTT_US, Some(11_900_000), false);
             assert_eq!(law.rivals.until_us > 0, others, "{queue_us} us");
         }
@@ -555,7 +559,7 @@ pub(super) mod tests {
             let before =
                 Before { rate: 3_000_000, window_bytes: 270_000, capacity: 12_000_000, late_us: 0, srtt_us: 80_000 };
             // No more than the queue can be emptied.
-            let aim = Aim::Shorter { queue_us: 60_000, emptied_us: 120_000 };
+            let aim = Aim::Shorter { queue_us: 60_000, emptied_us: 120_000, small: false };
             assert!(law.undone(aim, before, 300 * RTT_US, Some(800_000), shared));
             let others = !longer && !shared;
             assert_eq!(
@@ -570,20 +574,51 @@ pub(super) mod tests {
     }
 
     /// RTT 1.5 ms at 4 MB/s, and then 6.1 ms: W is seven packets, and then four, which are less than a cut that tells more.
+    /// What a reader that pauses leaves says nothing either.
     #[test]
     fn a_small_cut_tells_of_a_longer_path_alone() {
-        for (less_us, longer) in [(0, true), (200, false)] {
+        for (less_us, rate, longer) in
+            [(0, Some(1_000_000), true), (200, Some(1_000_000), false), (0, Some(400_000), false), (0, None, false)]
+        {
             let mut law = cruising(0);
-            (law.path.min_rtt_us, law.path.srtt_us, law.path.mss_bytes) = (1_530, 6_120 - less_us, 1448);
+            (law.path.min_rtt_us, law.path.srtt_us, law.path.mss_bytes) = (1_530, 6_120, 1448);
             (law.advertises, law.received.window_unit_bytes) = (true, 2048);
-            (law.capacity, law.window_bytes, law.window_changed_us) = (1_350_000, 6_165, 290 * RTT_US);
-            let before =
-                Before { rate: 1_350_000, window_bytes: 9_946, capacity: 3_800_000, late_us: 0, srtt_us: 6_120 };
-            let aim = Aim::Shorter { queue_us: 4_590, emptied_us: 2_800 };
-            assert!(law.less_advertised(before.window_bytes) && !law.less_advertised(7_000));
-            assert_eq!(law.undone(aim, before, 300 * RTT_US, Some(1_000_000), false), longer);
+            (law.capacity, law.window_bytes, law.window_changed_us) = (3_800_000, 9_946, 290 * RTT_US);
+            law.shorten(&at(290), 1_350_000, 4_590);
+            let (aim, before) = law.trial.take().expect("three packets less");
+            law.path.srtt_us -= less_us;
+            assert_eq!(law.undone(aim, before, 300 * RTT_US, rate, false), longer);
             assert_eq!((law.lengthened(300 * RTT_US), law.rivals.until_us > 0), (longer, false), "{less_us} us");
             assert_eq!(law.capacity, if longer { 3_800_000 } else { 1_350_000 });
+        }
+    }
+
+    #[test]
+    fn a_small_cut_is_not_judged_among_sessions_nor_where_no_packet_less_is_in_flight() {
+        for (window_bytes, share, judged) in [
+            (9_946, None, true),
+            (9_946, Some(2_000_000), false),
+            (7_100, None, false),
+            (20_000, Some(2_000_000), true),
+        ] {
+            let mut law = cruising(0);
+            (law.path.min_rtt_us, law.path.srtt_us, law.path.mss_bytes) = (1_530, 6_120, 1448);
+            (law.advertises, law.received.window_unit_bytes) = (true, 2048);
+            (law.capacity, law.window_bytes) = (3_800_000, window_bytes);
+            law.shorten(&Input { share, ..at(290) }, 1_350_000, 4_590);
+            assert_eq!(law.trial.is_some(), judged, "{window_bytes} bytes, {share:?}");
+        }
+    }
+
+    /// 4R/C are 10.9 ms, and half of the path 10.
+    #[test]
+    fn a_loss_tells_how_long_a_queue_may_be() {
+        for (queue_us, short, longer) in [(20_900, true, false), (21_000, true, true), (21_000, false, false)] {
+            let mut law = cruising(queue_us);
+            (law.read.losses.shallow, law.read.losses.last_us) = (short, Some(299 * RTT_US));
+            law.capacity = 12_000_000;
+            let before = law.before(law.capacity);
+            assert_eq!(law.longer(300 * RTT_US, before, 40_000), longer, "{queue_us} us, {short}");
         }
     }
 

@@ -428,6 +428,23 @@ mod tests {
         }
     }
 
+    /// Trains have shown nothing of 12.5 MB/s, and C still doubles; half of a request takes 0.66 ms.
+    #[test]
+    fn what_waits_while_c_grows_is_the_path_but_for_half_a_request() {
+        let (now_us, rtt_us, request_bytes) = (1_000_000, 20_000, 16 << 10);
+        let mut law = Notify::new(Limits::default());
+        let (min_rtt_us, srtt_us, command_window) = (rtt_us, rtt_us + 5_000, 512);
+        let path = PathState { min_rtt_us, srtt_us, command_window, mss_bytes: 1448, ..PathState::default() };
+        law.note(path);
+        (law.request_bytes, law.counts_packets) = (request_bytes, true);
+        law.enter(Phase::Start, String::new());
+        law.capacity = 12_500_000;
+        law.found.lately.push_back((now_us - 1, 6_000_000));
+        law.last_tick_us = now_us - 200;
+        law.start(&Input { now_us, path: Some(path), received: None, share: None, disks: &[] });
+        assert_eq!(law.rtt_us(), 25_000 - 655);
+    }
+
     #[test]
     fn far_away_what_has_waited_for_slow_start_is_not_late() {
         let some = REQUEST_BYTES / 2;
