@@ -152,12 +152,13 @@ impl Notify {
         self.read.advertised.bounded.then(|| self.advertised_for(bytes))
     }
 
-    /// The nearest multiple of the window's unit: where a path holds few packets, what is rounded up to is one more that waits.
+    /// A multiple of the window's unit, which holds so many bytes but for a quarter of it: where a path holds few packets, the
+    /// rest is one more that waits.
     fn advertised_for(&self, bytes: u64) -> u64 {
         let (most_bytes, unit_bytes) =
             (self.limits.max_window_bytes, u64::from(self.received.window_unit_bytes).max(1));
         let least_bytes = (LEAST_PKTS * u64::from(self.path.mss_bytes)).min(most_bytes).next_multiple_of(unit_bytes);
-        nearest_multiple(bytes.min(most_bytes), unit_bytes).max(least_bytes)
+        ((bytes.min(most_bytes) + unit_bytes / 4 * 3) / unit_bytes * unit_bytes).max(least_bytes)
     }
 
     /// What was advertised is not taken back, but for what arrives of it, which takes round trips. The page tells.
@@ -188,10 +189,6 @@ impl Notify {
     }
 }
 
-fn nearest_multiple(bytes: u64, unit_bytes: u64) -> u64 {
-    (bytes + unit_bytes / 2) / unit_bytes * unit_bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::cruise::tests::{RTT_US, at, cruising};
@@ -220,7 +217,7 @@ mod tests {
             assert_eq!(output.advertised_bytes.is_some(), bounded, "{unit_bytes} bytes");
             assert_eq!(law.request(), if bounded { 2048 } else { 64 << 10 });
             let Some(bytes) = output.advertised_bytes else { continue };
-            assert_eq!(bytes, nearest_multiple(output.window_bytes, 2048));
+            assert_eq!((bytes, output.window_bytes), (45_056, 44_096));
             // And as many requests as are ahead of it.
             let requests = (output.window_bytes + (192 << 10)) / (64 << 10);
             assert_eq!(u64::from(output.depths.iter().sum::<u32>()), requests.max(2));
@@ -268,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_advertised_is_the_nearest_unit_and_four_packets_at_least() {
-        for (bytes, advertised) in [(3_000, 6_144), (14_506, 14_336), (15_359, 14_336), (15_360, 16_384)] {
+    fn what_is_advertised_holds_the_window_but_for_a_quarter_of_a_unit_and_four_packets() {
+        for (bytes, advertised) in [(3_000, 6_144), (14_336, 14_336), (14_847, 14_336), (14_848, 16_384)] {
             let mut law = one(20_000, 2_000_000);
             look_at_one(&mut law, 1);
             (law.received.window_unit_bytes, law.read.advertised.most_bytes) = (UNIT_BYTES, bytes);

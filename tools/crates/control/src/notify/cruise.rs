@@ -598,7 +598,7 @@ pub(super) mod tests {
         for (window_bytes, share, judged) in [
             (9_946, None, true),
             (9_946, Some(2_000_000), false),
-            (7_100, None, false),
+            (6_600, None, false),
             (20_000, Some(2_000_000), true),
         ] {
             let mut law = cruising(0);
