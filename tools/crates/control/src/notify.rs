@@ -399,7 +399,7 @@ impl Notify {
     fn least_read_ahead_bytes(&self, now_us: u64) -> u64 {
         let rate = match self.capacity {
             0 => u64::MAX,
-            rate if self.lossy(now_us) => rate.min(per_second(self.path_cwnd_bytes(), self.trip_us())),
+            rate if self.lossy(now_us) => rate.min(per_second(self.path.cwnd_bytes(), self.trip_us())),
             rate => rate,
         };
         MIN_READ_AHEAD_BYTES.min(1 << (rate / 8).max(1).ilog2())
@@ -433,12 +433,8 @@ impl Notify {
         carried(self.capacity, self.rtt_us())
     }
 
-    fn path_cwnd_bytes(&self) -> u64 {
-        self.path.cwnd_bytes()
-    }
-
     fn cwnd_less_than_half_of(&self, bytes: u64) -> bool {
-        self.path_cwnd_bytes() < bytes.div_ceil(2)
+        self.path.cwnd_bytes() < bytes.div_ceil(2)
     }
 
     /// The readers want more than the window lets through, and TCP lets the window through.
@@ -449,12 +445,12 @@ impl Notify {
 
     /// cwnd holds all of W but a request.
     fn let_through(&self) -> bool {
-        self.path_cwnd_bytes().saturating_add(self.request()) >= self.path_bytes()
+        self.path.cwnd_bytes().saturating_add(self.request()) >= self.path_bytes()
     }
 
     /// cwnd holds all of W, give or take a request of the disk's.
     fn cwnd_holds_window(&self) -> bool {
-        self.path_cwnd_bytes().saturating_add(self.request_size()) >= self.window_bytes
+        self.path.cwnd_bytes().saturating_add(self.request_size()) >= self.window_bytes
     }
 
     /// Something was lost in this read.
@@ -488,7 +484,7 @@ impl Notify {
             {
                 "disk"
             }
-            _ if self.path_cwnd_bytes() < self.path_bytes() => "cwnd",
+            _ if self.path.cwnd_bytes() < self.path_bytes() => "cwnd",
             _ if wanted > self.limits.max_window_bytes => "depth",
             _ if wanted > self.bound() => "request size",
             _ if self.capacity > 0 && self.window_bytes >= wanted => "link",

@@ -62,8 +62,12 @@ impl Notify {
 
     /// What is best for one disk: of less a trial would show nothing, and the slack would not hold what TCP leaves unused.
     fn best_step_bytes(&self) -> u64 {
-        let unused_bytes = carried(self.capacity, UNUSED_US);
-        (self.bdp_bytes() / STEPS_PER_BDP).max(unused_bytes / SLACK_REQUESTS).max(self.least_step_bytes())
+        (self.bdp_bytes() / STEPS_PER_BDP).max(self.unused_bytes() / SLACK_REQUESTS).max(self.least_step_bytes())
+    }
+
+    /// What TCP leaves unused of what is advertised.
+    fn unused_bytes(&self) -> u64 {
+        carried(self.capacity, UNUSED_US)
     }
 
     /// What F is made of: one disk has its depth for what is let through.
@@ -117,8 +121,7 @@ impl Notify {
     fn fit_step(&mut self) {
         let best = if self.read.advertised.several { self.least_step_bytes() } else { self.best_step_bytes() };
         let step = self.step_bytes();
-        let unused_bytes = carried(self.capacity, UNUSED_US);
-        let fits = best < 2 * step && best > step / 2 && unused_bytes <= SLACK_REQUESTS * step / 8 * 9;
+        let fits = best < 2 * step && best > step / 2 && self.unused_bytes() <= SLACK_REQUESTS * step / 8 * 9;
         if self.phase != Phase::Cruise || self.trial.is_none() && !fits {
             self.read.advertised.step_bytes = best;
         }

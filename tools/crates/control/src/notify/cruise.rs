@@ -206,7 +206,7 @@ impl Notify {
     pub(super) fn tcp_bytes(&self, times: u64) -> u64 {
         // Small requests are for a short queue; none of this waits on the path.
         let slack = self.slack_bytes().max(SLACK_REQUESTS * SMALL_REQUEST_BYTES);
-        self.path_cwnd_bytes().saturating_add(slack).saturating_mul(times).saturating_add(self.late_bytes())
+        self.path.cwnd_bytes().saturating_add(slack).saturating_mul(times).saturating_add(self.late_bytes())
     }
 
     /// Others have taken what had arrived before, and TCP decides. What C is then, in bytes/s: cuts before were for what they left.
@@ -364,7 +364,7 @@ impl Notify {
         let goal = self.window_for(self.capacity);
         // A queue that was short is shorter for it.
         let goal = if self.read.losses.shallow { self.least_full_bytes().min(goal) } else { goal };
-        self.path_cwnd_bytes().saturating_add(self.late_bytes() + self.request()).min(goal).max(self.window_bytes)
+        self.path.cwnd_bytes().saturating_add(self.late_bytes() + self.request()).min(goal).max(self.window_bytes)
     }
 
     /// The path has become longer, and lost nothing since.
@@ -388,22 +388,21 @@ impl Notify {
             Aim::Shorter { queue_us: before_us, emptied_us, small } => {
                 let long_us = if self.advertises { self.queue_high_us() } else { self.slack_us() + self.rtt_us() / 64 };
                 let more = queue_us > long_us;
-                let stays = more && queue_us + emptied_us.min(before_us) / 2 > before_us;
-                let longer =
-                    stays && !shared && !self.elsewhere(rate) && self.longer(now_us, before, emptied_us.min(before_us));
-                if small && !longer {
+                let emptied_us = emptied_us.min(before_us);
+                let stays = more && queue_us + emptied_us / 2 > before_us;
+                if stays && !shared && !self.elsewhere(rate) && self.longer(now_us, before, emptied_us) {
+                    self.path.min_rtt_us = self.path.srtt_us;
+                    (self.longer_us, self.read.lengthened_us) = (self.path.srtt_us, Some(now_us));
+                    (self.capacity, self.read.late_us) = (before.capacity, before.late_us);
+                    self.reason = format!("the path has become {queue_us} us longer");
+                    self.forget_queues();
+                    self.window_bytes = self.lengthened_bytes();
+                    return true;
+                }
+                if small {
                     return false;
                 }
                 if stays {
-                    if longer {
-                        self.path.min_rtt_us = self.path.srtt_us;
-                        (self.longer_us, self.read.lengthened_us) = (self.path.srtt_us, Some(now_us));
-                        (self.capacity, self.read.late_us) = (before.capacity, before.late_us);
-                        self.reason = format!("the path has become {queue_us} us longer");
-                        self.forget_queues();
-                        self.window_bytes = self.lengthened_bytes();
-                        return true;
-                    }
                     // It stayed: others fill the queue, or the path has become longer.
                     self.floor_us = self.path.srtt_us.into();
                     self.reason = format!("a queue of {queue_us} us that is not ours");
@@ -573,17 +572,23 @@ pub(super) mod tests {
         }
     }
 
-    /// RTT 1.5 ms at 4 MB/s, and then 6.1 ms: W is seven packets, and then four, which are less than a cut that tells more.
-    /// What a reader that pauses leaves says nothing either.
+    /// RTT 1.5 ms at 4 MB/s, and then 6.1 ms, with what is advertised.
+    fn few_packets(window_bytes: u64) -> Notify {
+        let mut law = cruising(0);
+        (law.path.min_rtt_us, law.path.srtt_us) = (1_530, 6_120);
+        (law.advertises, law.received.window_unit_bytes) = (true, 2048);
+        (law.capacity, law.window_bytes, law.window_changed_us) = (3_800_000, window_bytes, 290 * RTT_US);
+        law
+    }
+
+    /// W is seven packets, and then four, which are less than a cut that tells more. What a reader that pauses leaves says nothing
+    /// either.
     #[test]
     fn a_small_cut_tells_of_a_longer_path_alone() {
         for (less_us, rate, longer) in
             [(0, Some(1_000_000), true), (200, Some(1_000_000), false), (0, Some(400_000), false), (0, None, false)]
         {
-            let mut law = cruising(0);
-            (law.path.min_rtt_us, law.path.srtt_us, law.path.mss_bytes) = (1_530, 6_120, 1448);
-            (law.advertises, law.received.window_unit_bytes) = (true, 2048);
-            (law.capacity, law.window_bytes, law.window_changed_us) = (3_800_000, 9_946, 290 * RTT_US);
+            let mut law = few_packets(9_946);
             law.shorten(&at(290), 1_350_000, 4_590);
             let (aim, before) = law.trial.take().expect("three packets less");
             law.path.srtt_us -= less_us;
@@ -601,10 +606,7 @@ pub(super) mod tests {
             (6_600, None, false),
             (20_000, Some(2_000_000), true),
         ] {
-            let mut law = cruising(0);
-            (law.path.min_rtt_us, law.path.srtt_us, law.path.mss_bytes) = (1_530, 6_120, 1448);
-            (law.advertises, law.received.window_unit_bytes) = (true, 2048);
-            (law.capacity, law.window_bytes) = (3_800_000, window_bytes);
+            let mut law = few_packets(window_bytes);
             law.shorten(&Input { share, ..at(290) }, 1_350_000, 4_590);
             assert_eq!(law.trial.is_some(), judged, "{window_bytes} bytes, {share:?}");
         }

@@ -77,7 +77,7 @@ impl Notify {
     /// no more through than that, and would soon have nothing to send if no more were asked for. A long queue is to become
     /// shorter first.
     fn cut_holds_back(&self) -> bool {
-        let cwnd_bytes = self.path_cwnd_bytes();
+        let cwnd_bytes = self.path.cwnd_bytes();
         let cut_bytes = if self.lost { cwnd_bytes } else { cwnd_bytes / 10 * 7 };
         self.phase == Phase::Cruise && !self.overflows() && (1..=self.bdp_bytes()).contains(&cut_bytes)
     }
@@ -86,7 +86,7 @@ impl Notify {
     /// cwnd, that is what the path carries by now, or what other flows leave of it: which the next such hole tells.
     fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
         let trip_us = self.rtt_us();
-        let fills = self.path_cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
+        let fills = self.path.cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
         // Where nobody tells of holes, this pause is all that is known of one.
         let before = if input.received.is_some() {
             self.read.holes.first

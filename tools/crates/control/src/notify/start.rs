@@ -138,7 +138,7 @@ impl Notify {
         !told
             || much_slower(self.found.train, self.capacity)
             || self.read.holes.last_us.is_some()
-            || self.path_cwnd_bytes() < self.path_bytes()
+            || self.path.cwnd_bytes() < self.path_bytes()
     }
 
     /// A link that is busy all the time, with a request or more waiting for it, brings what it carries, give or take a packet
@@ -161,7 +161,7 @@ impl Notify {
     /// for it from page to page: there only one counts that was asked for since pages tell of nothing that waits.
     fn fit_late(&mut self, now_us: u64) {
         let page_us = now_us.saturating_sub(self.path.asked_us);
-        let part = if self.far() { self.request().min(self.path_cwnd_bytes() / 4) } else { self.request() };
+        let part = if self.far() { self.request().min(self.path.cwnd_bytes() / 4) } else { self.request() };
         let waits = self.advertises
             || u64::from(self.path.notsent_bytes) >= part
             || self.queue_us() >= self.queue_low_us()
@@ -275,7 +275,7 @@ impl Notify {
         }
         let ssthresh_bytes = u64::from(self.path.ssthresh_pkts) * u64::from(self.path.mss_bytes);
         let acked = self.received.bytes.saturating_sub(self.path.bytes_acked);
-        let bytes = self.path_cwnd_bytes().saturating_add(acked);
+        let bytes = self.path.cwnd_bytes().saturating_add(acked);
         (bytes < ssthresh_bytes).then_some(bytes)
     }
 }
