@@ -79,6 +79,8 @@ pub struct DiskState {
 pub struct Received {
     /// In sequence.
     pub bytes: u64,
+    /// In sequence or not.
+    pub pkts: u32,
     /// What came while something before it was missing.
     pub out_of_order_pkts: u32,
     /// The mean round trip of what this end sends, 0 if unknown.

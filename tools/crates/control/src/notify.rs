@@ -31,7 +31,7 @@ use self::drain::Drain;
 use self::holes::Holes;
 use self::losses::Losses;
 use self::start::Found;
-use crate::rate::{Ages, Meter, carried, per_second};
+use crate::rate::{Ages, Arrivals, Meter, carried, per_second};
 use crate::readers::{Readers, Steady};
 use crate::{Input, Limits, Output, PathState, Received, Strategy};
 
@@ -140,7 +140,11 @@ struct ThisRead {
 pub struct Notify {
     limits: Limits,
     phase: Phase,
+    arrivals: Arrivals,
     meter: Meter,
+    /// What has come in sequence, none before the first look at a read; and since the last.
+    done: Option<u64>,
+    done_bytes: u64,
     ages: Ages,
     path: PathState,
     readers: Readers,
@@ -208,6 +212,7 @@ impl Notify {
         self.rivals.until_us = 0;
         (self.steps.gained, self.steps.short_us) = (0, None);
         self.meter.clear();
+        self.done = None;
         self.ages.clear();
         self.request_bytes =
             if self.capacity > 0 { self.request_for(self.capacity).max(least) } else { self.first_request() };
@@ -317,6 +322,24 @@ impl Notify {
         }
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
+    }
+
+    /// One look at what has come; where nobody tells of packets, what disks have read has to do.
+    fn look_at_arrivals(&mut self, input: &Input<'_>, read_bytes: u64) {
+        let another = input.received.is_some_and(|received| received.bytes < self.received.bytes);
+        if another || self.counts_packets != input.received.is_some() {
+            // One connection's counters, or a disk's, say nothing of another's.
+            self.meter.clear();
+            self.done = None;
+        }
+        let done = input.received.map_or(read_bytes, |received| received.bytes);
+        self.done_bytes = self.done.replace(done).map_or(0, |before| done.saturating_sub(before));
+        let arrived = input.received.map(|received| {
+            let before = if another { received } else { self.received };
+            self.arrivals.add(&before, &received, self.path.mss_bytes.into());
+            self.arrivals.bytes()
+        });
+        self.meter.push(input.now_us, arrived.unwrap_or(read_bytes));
     }
 
     fn queue_us(&self) -> u64 {
@@ -626,7 +649,7 @@ impl Strategy for Notify {
         let window_bytes = self.window_bytes;
         self.window_bytes = window_bytes.min(self.bound());
         let read_bytes = input.read_bytes();
-        self.meter.push(input.now_us, input.received.map_or(read_bytes, |received| received.bytes));
+        self.look_at_arrivals(input, read_bytes);
         let asked = self.readers.asked_bytes();
         self.ages.push(input.now_us, asked, read_bytes);
         self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.lump());

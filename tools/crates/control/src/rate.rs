@@ -3,11 +3,54 @@
 
 use std::collections::VecDeque;
 
+use crate::Received;
+
 /// Samples kept: the finest looks at the latest of half a round trip or more, fewer and fewer before that.
 const CAPACITY: usize = 1024;
 
 /// Samples with something new that make a train.
 const LEAST_ARRIVALS: usize = 4;
+
+/// Packets of which a mean is taken, at least and at most.
+const LEAST_MEAN_PKTS: u64 = 32;
+const MEAN_PKTS: u64 = 1024;
+/// Looks after the last that told of a hole: when it is filled there may be another behind it.
+const HOLE_LOOKS: u32 = 2;
+
+/// What a connection has received, in sequence or not, in bytes: what a hole holds back is counted in packets.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    bytes: u64,
+    /// Bytes and packets of the latest looks without a hole, the older ones for less and less.
+    mean_of: (u64, u64),
+    /// So many looks more at which something may be held back, or may have been.
+    hole_looks: u32,
+}
+
+impl Arrivals {
+    /// From one look at a connection to the next. A packet has `mss_bytes` where no mean is known yet.
+    pub fn add(&mut self, before: &Received, received: &Received, mss_bytes: u64) {
+        let bytes = received.bytes.saturating_sub(before.bytes);
+        let pkts = u64::from(received.pkts.wrapping_sub(before.pkts));
+        let holes = received.out_of_order_pkts != before.out_of_order_pkts;
+        if holes || self.hole_looks > 0 {
+            let (of_bytes, of_pkts) = self.mean_of;
+            let mean_bytes = if of_pkts < LEAST_MEAN_PKTS { mss_bytes } else { of_bytes / of_pkts };
+            self.bytes = self.bytes.saturating_add(pkts.saturating_mul(mean_bytes));
+            self.hole_looks = if holes || bytes == 0 { HOLE_LOOKS } else { self.hole_looks - 1 };
+        } else {
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.mean_of = (self.mean_of.0.saturating_add(bytes), self.mean_of.1 + pkts);
+            if self.mean_of.1 > MEAN_PKTS {
+                self.mean_of = (self.mean_of.0 / 2, self.mean_of.1 / 2);
+            }
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
 
 /// A short history of one cumulative byte counter.
 #[derive(Debug, Default)]
@@ -34,14 +77,6 @@ impl Meter {
             });
         }
         self.samples.push_back((now_us, bytes));
-    }
-
-    /// Bytes counted between the last two samples.
-    pub fn latest_bytes(&self) -> u64 {
-        match self.samples.len() {
-            0 | 1 => 0,
-            n => self.samples[n - 1].1 - self.samples[n - 2].1,
-        }
     }
 
     /// Average rate in bytes/s over the shortest stretch that spans at least `span_us`; none before that much is known.
@@ -159,6 +194,43 @@ pub fn carried(rate: u64, us: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Ten packets at each look, of which a hole holds some back.
+    #[test]
+    fn what_a_hole_holds_back_has_arrived() {
+        let (mut arrivals, mut last) = (Arrivals::default(), Received::default());
+        for (bytes, pkts, out_of_order_pkts, arrived) in [
+            (140, 2, 0, 140), // too few to tell what is the mean
+            (140, 12, 9, 14_620),
+            (140, 22, 19, 29_100),
+            (29_100, 32, 19, 43_580), // the hole is filled
+            (29_100, 42, 29, 58_060), // and there is another
+            (72_540, 52, 29, 72_540),
+            (87_020, 62, 29, 87_020),
+            (120_000, 92, 29, 120_000), // in sequence again
+            (135_000, 102, 29, 135_000),
+        ] {
+            let received = Received { bytes, pkts, out_of_order_pkts, ..Received::default() };
+            arrivals.add(&last, &received, 1448);
+            assert_eq!(arrivals.bytes(), arrived, "{bytes} bytes of {pkts} packets");
+            last = received;
+        }
+    }
+
+    /// By a kernel that takes what the network card has joined for one, or by none, and around the counter's end.
+    #[test]
+    fn what_packets_are_makes_no_difference_without_a_hole() {
+        for (pkts, mss_bytes) in [(1, 1448), (0, 1448), (45, 0), (1, 0)] {
+            let (mut arrivals, mut last) = (Arrivals::default(), Received { pkts: u32::MAX, ..Received::default() });
+            for look in 1..=10 {
+                let received =
+                    Received { bytes: look * 65_160, pkts: last.pkts.wrapping_add(pkts), ..Received::default() };
+                arrivals.add(&last, &received, mss_bytes);
+                assert_eq!(arrivals.bytes(), look * 65_160, "{pkts} of {mss_bytes} bytes");
+                last = received;
+            }
+        }
+    }
 
     #[test]
     fn before_a_pause_there_was_another_rate() {

@@ -41,9 +41,15 @@ fn any_bytes() -> impl Strategy<Value = u64> {
 }
 
 fn any_received() -> impl Strategy<Value = Received> {
-    (any_bytes(), any_number(), any_number(), 0..=14u32).prop_map(|(bytes, out_of_order_pkts, srtt_us, scale)| {
-        Received { bytes, out_of_order_pkts, srtt_us, window_unit_bytes: 1 << scale }
-    })
+    (any_bytes(), any_number(), any_number(), any_number(), 0..=14u32).prop_map(
+        |(bytes, pkts, out_of_order_pkts, srtt_us, scale)| Received {
+            bytes,
+            pkts,
+            out_of_order_pkts,
+            srtt_us,
+            window_unit_bytes: 1 << scale,
+        },
+    )
 }
 
 fn any_path() -> impl Strategy<Value = PathState> {

@@ -299,11 +299,12 @@ impl Path {
             if now >= next_tick || arrived_page.is_some() {
                 out.looks_last_half += u64::from(last_half);
                 let bytes = ((received / MSS).floor() * MSS) as u64;
+                let pkts = (out.total / MSS) as u32;
                 let both = [disk, other];
                 set = law.tick(&Input {
                     now_us: now,
                     path: arrived_page,
-                    received: Some(Received { bytes, out_of_order_pkts, ..Received::default() }),
+                    received: Some(Received { bytes, pkts, out_of_order_pkts, ..Received::default() }),
                     share: None,
                     disks: &both[..disks],
                 });

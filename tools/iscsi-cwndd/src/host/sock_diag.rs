@@ -15,11 +15,12 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// `tcpi_snd_wscale` and `tcpi_rcv_wscale`, `tcpi_rtt`, `tcpi_bytes_received` and `tcpi_rcv_ooopack` in `struct tcp_info`
-/// (include/uapi/linux/tcp.h), the latter two since Linux 4.2 and 5.4.
+/// `tcpi_snd_wscale` and `tcpi_rcv_wscale`, `tcpi_rtt`, `tcpi_bytes_received`, `tcpi_data_segs_in` and `tcpi_rcv_ooopack` in
+/// `struct tcp_info` (include/uapi/linux/tcp.h), the latter three since Linux 4.2, 4.6 and 5.4.
 const WSCALES: usize = 6;
 const RTT: Range<usize> = 68..72;
 const BYTES_RECEIVED: Range<usize> = 128..136;
+const DATA_SEGS_IN: Range<usize> = 152..156;
 const RCV_OOOPACK: Range<usize> = 224..228;
 /// Larger than the answer for one socket.
 const BUFFER_BYTES: usize = 4096;
@@ -86,6 +87,7 @@ impl SockDiag {
         let received = response.nlas.iter().find_map(|nla| match nla {
             Nla::TcpInfo(info) => Some(Received {
                 bytes: u64::from_ne_bytes(info.get(BYTES_RECEIVED)?.try_into().ok()?),
+                pkts: u32::from_ne_bytes(info.get(DATA_SEGS_IN)?.try_into().ok()?),
                 out_of_order_pkts: u32::from_ne_bytes(info.get(RCV_OOOPACK)?.try_into().ok()?),
                 srtt_us: u32::from_ne_bytes(info.get(RTT)?.try_into().ok()?),
                 window_unit_bytes: 1 << rcv_wscale(*info.get(WSCALES)?),
@@ -126,7 +128,9 @@ mod tests {
         assert!((1..1_000_000).contains(&before.srtt_us), "{} us, of the connection's making", before.srtt_us);
         sender.write_all(&[0; 10_000]).unwrap();
         receiver.read_exact(&mut [0; 10_000]).unwrap();
-        assert_eq!(sock_diag.tcp_socket(ends).unwrap().received.bytes, 10_000);
+        let received = sock_diag.tcp_socket(ends).unwrap().received;
+        assert_eq!(received.bytes, 10_000);
+        assert!((1..=10).contains(&received.pkts), "{} packets", received.pkts);
     }
 
     #[test]

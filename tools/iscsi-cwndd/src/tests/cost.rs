@@ -186,7 +186,8 @@ impl Host for Tree {
     fn tcp_socket(&self, ends: Ends) -> io::Result<TcpSocket> {
         let n = self.ports.iter().position(|&port| port == ends.local.port()).unwrap();
         let mut socket = self.sysfs.tcp_socket(ends)?;
-        socket.received.bytes = self.sent_bytes[n].load(Relaxed);
+        let bytes = self.sent_bytes[n].load(Relaxed);
+        (socket.received.bytes, socket.received.pkts) = (bytes, (bytes / 1448) as u32);
         Ok(socket)
     }
 

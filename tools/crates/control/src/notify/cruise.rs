@@ -11,6 +11,9 @@ use crate::rate::{carried, per_second};
 pub(super) const LEAST_PATIENCE_US: u64 = 1_000_000;
 const MAX_PATIENCE_US: u64 = 10_000_000;
 
+/// What arrives by now is of no less time than this: looks may be ten milliseconds apart, and hosts late.
+const LATELY_US: u64 = 20_000;
+
 /// Least packets of a train that tells C well.
 const TRAIN_PKTS: u64 = 4;
 
@@ -99,9 +102,7 @@ pub(super) fn much_slower(rate: u64, capacity: u64) -> bool {
 impl Notify {
     pub(super) fn cruise(&mut self, input: &Input<'_>) {
         // At each look: while a change of the request size drains the queue pages are few, or none.
-        if !self.held_back(input.now_us, self.rate_span_us()) {
-            self.read.reached = self.read.reached.max(self.rate().unwrap_or(0).min(self.capacity));
-        }
+        self.read.reached = self.read.reached.max(self.rate().unwrap_or(0).min(self.capacity));
         // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());
@@ -235,17 +236,20 @@ impl Notify {
         self.window_bytes = most.min(goal);
     }
 
-    /// The link is busy all the time: what arrives is what it carries, but for what a hole held back.
+    /// The link is busy all the time: what arrives is what it carries.
     fn shorten(&mut self, input: &Input<'_>, rate: u64, queue_us: u64) {
-        let drained = per_second(self.path_bytes().saturating_sub(self.request()), self.path.srtt_us.into());
-        let missing = if self.held_back(input.now_us, self.rate_span_us()) {
-            drained.min(self.capacity).saturating_sub(rate)
-        } else {
-            0
-        };
+        let rate = self.lately(rate);
+        let known = self.capacity.min(self.read.reached);
+        // A longer path loses nothing; and a cut that is not judged yet may have been too little.
+        let lost = self.read.losses.last_us == Some(input.now_us) && self.trial.take().is_none();
+        if lost && input.share.is_none() && much_slower(rate, known) && self.slows_again(input.now_us) {
+            self.capacity = self.others(input.now_us, self.capacity);
+            self.forget_queues();
+            self.reason = format!("{} kB/s again: others take the rest", rate / 1000);
+            return;
+        }
         // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
-        let rate = rate + missing;
-        let capacity = input.share.map_or(rate, |share| share.saturating_add(missing).min(self.capacity.max(share)));
+        let capacity = input.share.unwrap_or(rate);
         let before = self.before(rate.min(capacity));
         // Late is what W is made for beyond the path and the queue.
         let loop_us = self.window_bytes.saturating_sub(self.request()) * 1_000_000 / rate.max(1);
@@ -260,6 +264,18 @@ impl Notify {
         self.trial = (emptied_us > 0 && tells).then_some((Aim::Shorter { queue_us, emptied_us, small }, before));
         self.forget_queues();
         self.reason = format!("a queue of {queue_us} us");
+    }
+
+    /// What arrives by now, in bytes/s: where the path has become slower, much of what the rate is taken over is of before. But
+    /// others, once they were found, take less and more by turns; and TCP that waits for a timeout has half of W all the same.
+    fn lately(&self, rate: u64) -> u64 {
+        let others = self.rivals.lost_us >= self.read.began_us.max(1);
+        let span_us = (2 * self.trip_us()).max(LATELY_US);
+        let lately = self.meter.average(span_us).map(|lately| lately + self.packet_rate());
+        let lately =
+            lately.filter(|&lately| self.counts_packets && !others && much_slower(lately, rate)).unwrap_or(rate);
+        let least = per_second(self.path_bytes() / 2, self.trip_us());
+        lately.max(least.min(self.capacity))
     }
 
     /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
@@ -380,7 +396,7 @@ impl Notify {
         let rate = rate.unwrap_or(0);
         let mut capacity = before.capacity;
         // What has arrived tells C.
-        let clear = self.read.losses.unanswered == 0 && !shared && !self.held_back(now_us, self.rate_span_us());
+        let clear = self.read.losses.unanswered == 0 && !shared;
         // Half of what W changed by, if all were for nothing.
         let changed_by = self.window_bytes.abs_diff(before.window_bytes);
         let half = carried(before.rate, changed_by * 1_000_000 / before.window_bytes.max(1)) / 2;
@@ -388,7 +404,8 @@ impl Notify {
             Aim::Shorter { queue_us: before_us, emptied_us, small } => {
                 let long_us = if self.advertises { self.queue_high_us() } else { self.slack_us() + self.rtt_us() / 64 };
                 let more = queue_us > long_us;
-                let emptied_us = emptied_us.min(before_us);
+                // What was more than the queue held was lost.
+                let emptied_us = emptied_us.min(before_us.saturating_sub(self.slack_us()));
                 let stays = more && queue_us + emptied_us / 2 > before_us;
                 if stays && !shared && !self.elsewhere(rate) && self.longer(now_us, before, emptied_us) {
                     self.path.min_rtt_us = self.path.srtt_us;
@@ -544,8 +561,8 @@ pub(super) mod tests {
     fn a_queue_that_a_cut_leaves_as_it_is_is_the_paths_length() {
         for (less_us, lost, short, shared, longer) in [
             (0, None, false, false, true),
-            (3_749, None, false, false, true),
-            (3_750, None, false, false, false),
+            (2_383, None, false, false, true),
+            (2_384, None, false, false, false),
             (0, Some(1), false, false, false),
             (0, Some(199), false, false, false), // fifty of the longer ones
             (0, Some(200), false, false, true),
@@ -557,7 +574,7 @@ pub(super) mod tests {
             (law.read.losses.last_us, law.read.losses.shallow) = (lost.map(|trips| (300 - trips) * RTT_US), short);
             let before =
                 Before { rate: 3_000_000, window_bytes: 270_000, capacity: 12_000_000, late_us: 0, srtt_us: 80_000 };
-            // No more than the queue can be emptied.
+            // No more than the queue can be emptied, down to 2R.
             let aim = Aim::Shorter { queue_us: 60_000, emptied_us: 120_000, small: false };
             assert!(law.undone(aim, before, 300 * RTT_US, Some(800_000), shared));
             let others = !longer && !shared;
@@ -569,6 +586,76 @@ pub(super) mod tests {
             law.note(PathState { min_rtt_us: RTT_US as u32, ..law.path });
             assert_eq!(law.whole_queue_us() == 0, longer);
             assert_eq!(law.capacity, 12_000_000);
+        }
+    }
+
+    /// What came in the latest two round trips, and a packet in each; but no less than half of W. Once others were found it may be
+    /// theirs.
+    #[test]
+    fn a_path_that_has_become_slower_is_cut_for_what_it_carries_by_now() {
+        for (now, others, capacity) in [
+            (5_000_000, false, 5_072_400),
+            (1_000_000, false, 3_819_200),
+            (5_000_000, true, 11_400_000),
+            (11_000_000, false, 11_400_000),
+        ] {
+            let mut law = cruising(20_000);
+            (law.capacity, law.path.mss_bytes, law.counts_packets) = (12_000_000, 1448, true);
+            law.window_bytes = law.window_for(law.capacity);
+            law.rivals.lost_us = u64::from(others);
+            let mut bytes = 0;
+            for trip in 90..=100 {
+                law.meter.push(trip * RTT_US, bytes);
+                bytes += carried(if trip < 96 { 12_000_000 } else { now }, RTT_US);
+            }
+            law.shorten(&at(100), 11_400_000, 20_000);
+            assert_eq!(law.capacity, capacity, "{now} B/s, {others}");
+        }
+    }
+
+    /// Others, who have nothing more to take from a path that has only become slower.
+    #[test]
+    fn what_becomes_much_slower_again_has_others_on_it() {
+        for (trips, lost, shared, others) in
+            [(11, true, false, false), (13, true, false, true), (13, false, false, false), (13, true, true, false)]
+        {
+            let mut law = cruising(20_000);
+            (law.capacity, law.read.reached) = (12_000_000, 12_000_000);
+            law.window_bytes = law.window_for(law.capacity);
+            law.read.losses.last_us = Some(100 * RTT_US);
+            law.shorten(&at(100), 6_000_000, 20_000);
+            assert_eq!(law.rivals.until_us, 0, "only once");
+            let share = shared.then_some(2_000_000);
+            law.read.losses.last_us = lost.then_some((100 + trips) * RTT_US);
+            law.trial = None;
+            law.shorten(&Input { share, ..at(100 + trips) }, 3_000_000, 20_000);
+            let capacity = if others {
+                12_000_000
+            } else if shared {
+                2_000_000
+            } else {
+                3_000_000
+            };
+            assert_eq!(
+                (law.rivals.until_us > 0, law.capacity),
+                (others, capacity),
+                "{trips} round trips, {lost} {shared}"
+            );
+        }
+    }
+
+    /// What W was beyond what the queue holds was lost: the cut empties no more of it than down to two requests' time.
+    #[test]
+    fn a_queue_that_had_overflowed_is_ours_if_the_cut_leaves_two_requests() {
+        for (after_us, others) in [(21_900, false), (50_000, true)] {
+            let mut law = cruising(after_us);
+            (law.capacity, law.window_bytes, law.window_changed_us) = (3_000_000, 125_000, 290 * RTT_US);
+            law.read.losses.last_us = Some(290 * RTT_US);
+            let before =
+                Before { rate: 3_000_000, window_bytes: 400_000, capacity: 12_000_000, late_us: 0, srtt_us: 80_000 };
+            let aim = Aim::Shorter { queue_us: 42_000, emptied_us: 91_000, small: false };
+            law.undone(aim, before, 300 * RTT_US, Some(3_000_000), false);
+            assert_eq!(law.rivals.until_us > 0, others, "{after_us} us");
         }
     }
 

@@ -46,7 +46,7 @@ impl Notify {
                 overflows = true;
             }
             (holes.open, holes.last_us) = (true, Some(input.now_us));
-        } else if holes.open && self.meter.latest_bytes() > 0 {
+        } else if holes.open && self.done_bytes > 0 {
             (holes.open, holes.last_us) = (false, Some(input.now_us));
         }
         self.look_without_page(input, overflows, asked_bytes);
@@ -105,21 +105,27 @@ impl Notify {
         }
         // A change of the request size waits for all that is asked for.
         (self.request_changed_us, self.trial) = (input.now_us, None);
-        let settles_us = RECOVERY_TRIPS * trip_us + self.rate_span_us();
-        if self.read.holes.slowed_us.take().is_some_and(|us| input.now_us - us > settles_us) {
-            // What W is made for since then loses nothing on a path that has only become slower: C was not that path's.
+        if self.slows_again(input.now_us) {
             self.capacity = self.others(input.now_us, self.capacity);
             self.reason = format!("{} kB/s before one more loss: others take the rest", rate / 1000);
             return;
         }
-        self.read.holes.slowed_us = Some(input.now_us);
         // The pause of an earlier hole may be a part of that.
         self.capacity = rate.max(self.capacity / SLOWER);
         self.window_bytes = self.window_for(self.capacity);
         self.reason = format!("{} kB/s before a loss", self.capacity / 1000);
     }
 
-    /// Within so long what a hole in TCP's sequence held back has come, all at once: that shows no rate.
+    /// The path seems to have become slower. What W was made for when it did before loses nothing on a path that has only become
+    /// so: then C was not that path's, and others take more each time.
+    pub(super) fn slows_again(&mut self, now_us: u64) -> bool {
+        let settles_us = RECOVERY_TRIPS * self.rtt_us() + self.rate_span_us();
+        let again = self.read.holes.slowed_us.take().is_some_and(|us| now_us - us > settles_us);
+        self.read.holes.slowed_us = (!again).then_some(now_us);
+        again
+    }
+
+    /// Within so long there was a hole in TCP's sequence.
     pub(super) fn held_back(&self, now_us: u64, for_us: u64) -> bool {
         self.read.holes.last_us.is_some_and(|hole_us| now_us - hole_us <= for_us)
     }
@@ -258,7 +264,13 @@ mod tests {
     #[test]
     fn what_came_before_the_first_hole_counts_until_what_was_asked_for_then_has_come() {
         let mut law = Notify::new(Limits::default());
-        law.note(PathState { min_rtt_us: 10_000, srtt_us: 10_000, command_window: 512, ..PathState::default() });
+        law.note(PathState {
+            min_rtt_us: 10_000,
+            srtt_us: 10_000,
+            command_window: 512,
+            mss_bytes: 1_000,
+            ..PathState::default()
+        });
         (law.capacity, law.request_bytes) = (10_000_000, 16 << 10);
         let look = |law: &mut Notify, ms: u64, received: Option<Received>| {
             let (request_bytes, max_depth) = (16 << 10, 512);
@@ -267,18 +279,18 @@ mod tests {
             law.read.holes.first
         };
         let mut received = Received::default();
-        let mut come = |bytes: u64, hole: bool| {
-            (received.bytes, received.out_of_order_pkts) =
-                (received.bytes + bytes, received.out_of_order_pkts + u32::from(hole));
+        let mut come = |pkts: u32, hole: bool| {
+            received.bytes += 1_000 * u64::from(pkts);
+            (received.pkts, received.out_of_order_pkts) =
+                (received.pkts + pkts.max(u32::from(hole)), received.out_of_order_pkts + u32::from(hole));
             Some(received)
         };
-        (0..100).for_each(|ms| assert_eq!(look(&mut law, ms, come(10_000, false)), None));
+        (0..100).for_each(|ms| assert_eq!(look(&mut law, ms, come(10, false)), None));
         let first = Some((100_000, 10_000_000));
-        assert_eq!(look(&mut law, 100, come(1_000, true)), first);
-        (101..150)
-            .for_each(|ms| assert_eq!(look(&mut law, ms, come(if ms % 30 == 0 { 1_000 } else { 0 }, false)), first));
+        assert_eq!(look(&mut law, 100, come(1, true)), first);
+        (101..150).for_each(|ms| assert_eq!(look(&mut law, ms, come(u32::from(ms % 30 == 0), false)), first));
         assert_eq!(look(&mut law, 150, come(0, true)), first, "a trickle");
-        (151..200).for_each(|ms| assert!(look(&mut law, ms, come(5_000, ms % 5 == 0)).is_some()));
+        (151..200).for_each(|ms| assert!(look(&mut law, ms, come(5, ms % 5 == 0)).is_some()));
         assert_eq!(law.read.holes.first.map(|(_, rate)| rate), Some(5_000_000), "the path has become slower");
     }
 

@@ -103,7 +103,7 @@ impl Notify {
         if proven_us > self.queue_high_us() {
             return false;
         }
-        // The hole itself is a part of what the rate is taken over; half a round trip errs by a packet.
+        // TCP's cut is a part of what the rate is taken over; half a round trip before that errs by a packet.
         let held_back = self.held_back(now_us, self.rate_span_us());
         let before_hole = self.read.holes.first.filter(|_| held_back).map(|(_, rate)| rate + self.packet_rate());
         // While a change of the request size drains a queue less arrives for that.
@@ -179,9 +179,11 @@ impl Notify {
         self.whole_queue_us() > (self.rtt_us() / 4).max(room_us)
     }
 
-    /// All of the path was in flight, and something waits: the queue may be short.
+    /// All of the path was in flight, and something waits, no less than has stood and lost nothing: the queue may be short.
     fn brimful(&self) -> bool {
-        self.queue_us() > self.queue_low_us().max(self.none_us()) && self.filled_path()
+        let queue_us = self.queue_us();
+        let longest = queue_us + self.request_us() / 2 >= self.read.losses.held_us;
+        queue_us > self.queue_low_us().max(self.none_us()) && longest && self.filled_path()
     }
 
     /// All of the path was in flight when something was lost last.
@@ -263,7 +265,7 @@ mod tests {
         for (rate, before_hole, requests) in [
             (1_900_000, None, 10),
             (1_000_000, None, 11),            // others'
-            (1_000_000, Some(1_900_000), 10), // the hole held some of it back
+            (1_000_000, Some(1_900_000), 10), // TCP's cut is in it
             (1_000_000, Some(1_000_000), 11),
         ] {
             let mut law = lost(4_000, 4_000, 4_000, 100);

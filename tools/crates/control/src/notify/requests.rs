@@ -67,8 +67,7 @@ impl Notify {
         // All but what whole requests of several disks leave.
         self.read.used |= self.phase == Phase::Cruise && self.asked_but_for(self.readers.sharing() - 1);
         // The path carries what arrives, whatever a loss has left of C.
-        let held_back = self.held_back(now_us, self.rate_span_us());
-        let rate = self.capacity.max(self.rate().filter(|_| !held_back).unwrap_or(0));
+        let rate = self.capacity.max(self.rate().unwrap_or(0));
         let best = self.request_for(rate);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
         let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes());
@@ -76,8 +75,8 @@ impl Notify {
         let crowded = crowds(self.request_size());
         // The slack makes a long queue, and is more than a short one holds.
         let long = self.slack_bytes() > carried(rate, self.late_trip_us() / 4);
-        // C may be no more than readers ask for, or cwnd lets through, or than a loss has left of it.
-        let told = self.read.used && self.let_through() && !held_back;
+        // C may be no more than readers ask for, or cwnd lets through.
+        let told = self.read.used && self.let_through();
         let coarse = best < self.request_bytes && !crowds(best.into()) && long && told;
         let passing = self.passing(now_us);
         // The path was slower, and three quarters of what it carries by now want larger ones.
