@@ -241,7 +241,7 @@ impl Notify {
         let rate = self.lately(rate);
         let known = self.capacity.min(self.read.reached);
         // A longer path loses nothing; and a cut that is not judged yet may have been too little.
-        let lost = self.read.losses.last_us == Some(input.now_us) && self.trial.take().is_none();
+        let lost = self.read.losses.last_us == Some(input.now_us) && self.trial.is_none();
         if lost && input.share.is_none() && much_slower(rate, known) && self.slows_again(input.now_us) {
             self.capacity = self.others(input.now_us, self.capacity);
             self.forget_queues();

@@ -126,10 +126,7 @@ impl Notify {
         let queue_us = self.queue_us();
         let rose = before_us > 0 && self.read.losses.held_us > 0 && queue_us > before_us + self.queue_low_us();
         let told = now_us - self.quiet.lost_us <= BLAME_TRIPS * self.trip_us();
-        let brimmed = self.filled_path()
-            && !told
-            && before_us + self.request_us() / 2 >= self.read.losses.held_us
-            && (rose || self.read.losses.shallow);
+        let brimmed = self.filled_path() && !told && self.longest(before_us) && (rose || self.read.losses.shallow);
         let waited_us = if brimmed { queue_us.max(before_us) } else { queue_us.min(before_us) };
         if waited_us > self.queue_low_us() {
             let lost_at = self.lost_bytes();
@@ -182,8 +179,12 @@ impl Notify {
     /// All of the path was in flight, and something waits, no less than has stood and lost nothing: the queue may be short.
     fn brimful(&self) -> bool {
         let queue_us = self.queue_us();
-        let longest = queue_us + self.request_us() / 2 >= self.read.losses.held_us;
-        queue_us > self.queue_low_us().max(self.none_us()) && longest && self.filled_path()
+        queue_us > self.queue_low_us().max(self.none_us()) && self.longest(queue_us) && self.filled_path()
+    }
+
+    /// None that has stood and lost nothing was longer, by half a request's time.
+    fn longest(&self, queue_us: u64) -> bool {
+        queue_us + self.request_us() / 2 >= self.read.losses.held_us
     }
 
     /// All of the path was in flight when something was lost last.
