@@ -295,6 +295,12 @@ impl Notify {
         // The rate is that of all of W.
         let span_us = self.rate_span_us() + self.trip_us();
         let full = now_us - self.unfilled_us > span_us;
+        // Near by a start that a loss has ended may have seen few trains.
+        let told = full && now_us - self.window_changed_us > span_us;
+        if told && !shared && !self.looks_finely() && much_slower(self.capacity, rate) {
+            self.enter(Phase::Start, format!("{} kB/s arrive, more than {}", rate / 1000, self.capacity / 1000));
+            return;
+        }
         // Nor is the latest round trip any better.
         let lately = self.meter.average(self.trip_us()).unwrap_or(0);
         let lacks = far && full && no_queue && much_slower(lately, self.capacity);
@@ -771,6 +777,25 @@ pub(super) mod tests {
             law.grow(100 * RTT_US, law.window_bytes, 2_000_000, 0, queue_us.into(), false);
             law.grow(200 * RTT_US, law.window_bytes, 2_000_000, 0, queue_us.into(), false);
             assert_eq!(law.trial.is_some(), tries, "{train} {reached} {queue_us}");
+        }
+    }
+
+    /// Where looks are too coarse for trains; among this host's sessions, or before W has told, it may be of a moment.
+    #[test]
+    fn much_more_than_c_near_by_starts_again() {
+        for (rtt_us, rate, shared, trip, phase) in [
+            (2_000, 2_400_000, false, 100, Phase::Start),
+            (2_000, 2_200_000, false, 100, Phase::Cruise),
+            (4_000, 2_400_000, false, 100, Phase::Cruise),
+            (2_000, 2_400_000, true, 100, Phase::Cruise),
+            (2_000, 2_400_000, false, 2, Phase::Cruise),
+        ] {
+            let mut law = cruising(0);
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, ..law.path });
+            law.capacity = 2_000_000;
+            law.window_bytes = law.window_for(law.capacity);
+            law.grow(trip * RTT_US, law.window_bytes, rate, 1_000, 1_000, shared);
+            assert_eq!(law.phase, phase, "{rtt_us} us, {rate} B/s, {shared}, {trip}");
         }
     }
 
