@@ -295,9 +295,10 @@ impl Notify {
         // The rate is that of all of W.
         let span_us = self.rate_span_us() + self.trip_us();
         let full = now_us - self.unfilled_us > span_us;
+        // And of W as it is.
+        let same = full && now_us - self.window_changed_us > span_us;
         // Near by a start that a loss has ended may have seen few trains.
-        let told = full && now_us - self.window_changed_us > span_us;
-        if told && !shared && !self.looks_finely() && much_slower(self.capacity, rate) {
+        if same && !shared && !self.looks_finely() && much_slower(self.capacity, rate) {
             self.enter(Phase::Start, format!("{} kB/s arrive, more than {}", rate / 1000, self.capacity / 1000));
             return;
         }
@@ -308,7 +309,7 @@ impl Notify {
             // Where a request more brought nothing, more of them would take what others have.
             let busy = standing_us > self.slack_us();
             let may = !busy || now_us >= self.gaps.until_us;
-            if may && full && now_us - self.window_changed_us > span_us {
+            if may && same {
                 // With such a queue there may be none, and C be too much.
                 self.trial = busy.then(|| (Aim::Gaps, self.before(rate)));
                 self.window_bytes = (self.window_bytes + self.request()).min(most);
