@@ -278,7 +278,8 @@ impl Notify {
         lately.max(least.min(self.capacity))
     }
 
-    /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains.
+    /// Less than C arrives: bursts may hide gaps, or requests take longer than the path explains. Or much more:
+    /// C is too little.
     fn grow(&mut self, now_us: u64, goal: u64, rate: u64, standing_us: u64, queue_us: u64, shared: bool) {
         let slack = self.slack_bytes();
         let most = if self.read.losses.shallow {
