@@ -27,6 +27,14 @@
  * overflowed, however short, and maybe other flows' too. It takes twice as many
  * round trips until more is tried, each time that nothing has been gained since
  * the reduction before.
+ *
+ * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
+ * path runs empty, and what refills it at such a rate makes a queue though less
+ * is in flight than the path holds. So once ssthresh is known, that is, the
+ * first slow start is over, pacing is bounded by the best rate and a sixteenth.
+ * Where cwnd in a round trip is more than that there is no bound; but just that
+ * is one after a reduction at a queue, outside slow start, until more may be
+ * tried. TCP heeds either from the next acknowledgment on.
  */
 
 #include <kunit/visibility.h>
@@ -52,6 +60,10 @@
 /* Round trips until more is tried, at least and at most */
 #define REGAIN_WAIT_TRIPS	32
 #define REGAIN_MAX_WAIT_TRIPS	256
+/* A part of the best rate, by which TCP may pace faster than that */
+#define REGAIN_PACE_MORE	16
+/* fq counts the headers of a packet, too: this many bytes, at most. */
+#define REGAIN_HEADER_BYTES	100
 /* A rate is packets per microsecond, times two to the power of this. */
 #define REGAIN_RATE_SHIFT	24
 
@@ -143,14 +155,62 @@ static void regain_reduced(struct iscsit_regain *regain,
 }
 
 /**
- * iscsit_regain_ssthresh() - look at a connection, and maybe raise its ssthresh
+ * iscsit_regain_bound_pacing() - bound what TCP paces by, or lift that bound
+ * @regain: what is known of the path
+ * @sk: the socket, locked
+ * @bytes_per_s: the bound, ~0UL: none
+ *
+ * One that somebody else has set stays.
+ */
+VISIBLE_IF_KUNIT void iscsit_regain_bound_pacing(struct iscsit_regain *regain,
+						 struct sock *sk,
+						 unsigned long bytes_per_s)
+{
+	unsigned long ours = regain->pacing_bound ?: ~0UL;
+
+	if (READ_ONCE(sk->sk_max_pacing_rate) != ours) {
+		regain->pacing_bound = 0;
+		return;
+	}
+	regain->pacing_bound = bytes_per_s == ~0UL ? 0 : bytes_per_s;
+	if (bytes_per_s != ours)
+		WRITE_ONCE(sk->sk_max_pacing_rate, bytes_per_s);
+}
+EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_bound_pacing);
+
+/* By the best rate and a sixteenth, or by cwnd after an overflow */
+static unsigned long regain_pacing(const struct iscsit_regain *regain,
+				   const struct sock *sk, bool overflowed)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 rate = minmax_get(&regain->rate);
+	u64 most = (u64)rate + rate / REGAIN_PACE_MORE;
+	u64 used = div_u64((u64)tcp_snd_cwnd(tp) << REGAIN_RATE_SHIFT,
+			   max(tp->srtt_us >> 3, 1U));
+	u64 bytes = tp->mss_cache;
+
+	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH)
+		return ~0UL;
+	/* Slow start beyond that has to find what the path carries. */
+	if (used > most && (!overflowed || tcp_in_slow_start(tp)))
+		return ~0UL;
+	if (READ_ONCE(sk->sk_pacing_status) == SK_PACING_FQ)
+		bytes += REGAIN_HEADER_BYTES;
+	bytes = mul_u64_u64_shr(max(most, used), bytes * USEC_PER_SEC,
+				REGAIN_RATE_SHIFT);
+
+	return clamp_t(u64, bytes, 1, ~0UL);
+}
+
+/**
+ * iscsit_regain_look() - maybe raise a connection's ssthresh, bound its pacing
  * @regain: what is known of the path, all zero at first
  * @tcp: what is known of the connection's TCP
  * @sk: its socket, locked
  */
-VISIBLE_IF_KUNIT void iscsit_regain_ssthresh(struct iscsit_regain *regain,
-					     const struct iscsit_tcp *tcp,
-					     struct sock *sk)
+VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
+					 const struct iscsit_tcp *tcp,
+					 struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = tcp_snd_cwnd(tp);
@@ -167,13 +227,17 @@ VISIBLE_IF_KUNIT void iscsit_regain_ssthresh(struct iscsit_regain *regain,
 	if (tcp->reductions != regain->reductions)
 		regain_reduced(regain, tcp);
 
+	waits = regain->trips - regain->reduced_trip <= regain->wait_trips;
+	iscsit_regain_bound_pacing(regain, sk,
+				   regain_pacing(regain, sk,
+						 waits && regain->overflow));
+
 	rtt_us = minmax_get(&regain->rtt_us);
 	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR ||
 	    tcp_in_slow_start(tp) ||
 	    regain_queue_us(regain, tp->srtt_us >> 3) > rtt_us / 8)
 		return;
 
-	waits = regain->trips - regain->reduced_trip <= regain->wait_trips;
 	carried = (u64)minmax_get(&regain->rate) * rtt_us >> REGAIN_RATE_SHIFT;
 	if (cwnd < carried) {
 		if (!waits || !regain->overflow)
@@ -184,7 +248,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_ssthresh(struct iscsit_regain *regain,
 		tp->snd_ssthresh = cwnd + max(cwnd / 16, 1);
 	}
 }
-EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_ssthresh);
+EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look);
 
 /**
  * iscsit_regain() - let the congestion window regain what the path carries
@@ -197,13 +261,16 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_ssthresh);
 void iscsit_regain(struct iscsit_conn *conn)
 {
 	struct sock *sk = conn->sock->sk;
+	bool on = conn->tpg->tpg_attrib.tcp_regain;
 
-	if (!conn->tpg->tpg_attrib.tcp_regain || !conn->tcp ||
-	    !iscsit_tcp_counts_events())
+	if (!conn->tcp || !iscsit_tcp_counts_events() ||
+	    (!on && !conn->regain.pacing_bound))
 		return;
 
 	lock_sock(sk);
-	if (!inet_csk(sk)->icsk_ca_ops->cong_control)
-		iscsit_regain_ssthresh(&conn->regain, conn->tcp, sk);
+	if (on && !inet_csk(sk)->icsk_ca_ops->cong_control)
+		iscsit_regain_look(&conn->regain, conn->tcp, sk);
+	else
+		iscsit_regain_bound_pacing(&conn->regain, sk, ~0UL);
 	release_sock(sk);
 }

@@ -32,7 +32,7 @@ static void trip(struct regain_test *t, u32 queue_us)
 	t->tp.rate_delivered = min(t->tp.snd_cwnd, t->carries);
 	t->tp.snd_una = t->tp.snd_nxt;
 	t->tp.snd_nxt += CARRIED * 1000;
-	iscsit_regain_ssthresh(&t->regain, &t->tcp, (struct sock *)&t->tp);
+	iscsit_regain_look(&t->regain, &t->tcp, (struct sock *)&t->tp);
 }
 
 static void set_window(struct regain_test *t, u32 cwnd)
@@ -62,6 +62,8 @@ static int regain_test_init(struct kunit *test)
 	t->carries = CARRIED;
 	t->tp.rate_interval_us = MIN_RTT_US;
 	t->tp.is_cwnd_limited = true;
+	t->tp.mss_cache = 1000;
+	((struct sock *)&t->tp)->sk_max_pacing_rate = ~0UL;
 	set_window(t, CARRIED);
 	trip(t, 0);
 	set_window(t, CARRIED);
@@ -292,7 +294,7 @@ static void more_than_it_has_carried(struct kunit *test)
 
 	/* Once in a round trip */
 	set_window(t, CARRIED);
-	iscsit_regain_ssthresh(&t->regain, &t->tcp, (struct sock *)&t->tp);
+	iscsit_regain_look(&t->regain, &t->tcp, (struct sock *)&t->tp);
 	expect_ssthresh(test, CARRIED);
 
 	t->tp.is_cwnd_limited = false;
@@ -330,6 +332,96 @@ static void longer_waits_without_gain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, waits(t, 2 * CARRIED), 33);
 }
 
+static void pacing(struct kunit *test)
+{
+	static const struct {
+		u32 reduced_queue_us;
+		u32 queue_us;
+		u32 cwnd;
+		u32 ssthresh;
+		u32 pkts;	/* in 20 ms; 0: without a bound */
+	} cases[] = {
+		/* What has been carried, and a sixteenth */
+		{ 0, 0, 70, 70, 106 },
+		{ 0, 0, 70, 100, 106 },
+		{ 1000, 0, 70, 70, 106 },
+		/* cwnd after an overflow */
+		{ 1000, 0, 150, 150, 150 },
+		{ 6000, 5000, 150, 150, 120 },
+		{ 0, 0, 106, 106, 106 },
+		{ 0, 0, 107, 107, 0 },
+		/* Slow start beyond that, and the first one */
+		{ 1000, 0, 150, 200, 0 },
+		{ 1000, 0, 70, TCP_INFINITE_SSTHRESH, 0 },
+	};
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		/* Packets of 1000 bytes, 50 round trips in a second */
+		unsigned long bytes_per_s = cases[i].pkts * 50000ul;
+
+		memset(&t->regain.queue_us, 0, sizeof(t->regain.queue_us));
+		reduce(t, cases[i].reduced_queue_us, ISCSIT_CAUSE_RECOVERY);
+		t->tp.snd_cwnd = cases[i].cwnd;
+		t->tp.snd_ssthresh = cases[i].ssthresh;
+		trip(t, cases[i].queue_us);
+		if (cases[i].pkts) {
+			KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate,
+					bytes_per_s - 1000);
+			KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate,
+					bytes_per_s + 12500);
+		} else {
+			KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
+		}
+	}
+
+	/* With the headers that fq counts */
+	sk->sk_pacing_status = SK_PACING_FQ;
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, 106 * 55000ul);
+}
+
+static void pacing_until_more_may_be_tried(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	int i;
+
+	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
+	set_window(t, 150);
+	for (i = 0; i <= 32; i++) {
+		trip(t, 0);
+		KUNIT_EXPECT_NE(test, sk->sk_max_pacing_rate, ~0UL);
+	}
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
+}
+
+static void pacing_that_is_bounded_by_others(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+
+	set_window(t, 70);
+	sk->sk_max_pacing_rate = 12345;
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, 12345);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, 12345);
+	iscsit_regain_bound_pacing(&t->regain, sk, ~0UL);
+	KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, 12345);
+
+	/* No more */
+	sk->sk_max_pacing_rate = ~0UL;
+	trip(t, 0);
+	KUNIT_EXPECT_NE(test, sk->sk_max_pacing_rate, ~0UL);
+	iscsit_regain_bound_pacing(&t->regain, sk, ~0UL);
+	KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
+}
+
 static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_loss_by_chance),
 	KUNIT_CASE(while_reduced_and_with_a_queue),
@@ -346,6 +438,9 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(longer_waits_without_gain),
+	KUNIT_CASE(pacing),
+	KUNIT_CASE(pacing_until_more_may_be_tried),
+	KUNIT_CASE(pacing_that_is_bounded_by_others),
 	{}
 };
 
