@@ -60,8 +60,6 @@
 /* Round trips until more is tried, at least and at most */
 #define REGAIN_WAIT_TRIPS	32
 #define REGAIN_MAX_WAIT_TRIPS	256
-/* A part of the best rate, by which TCP may pace faster than that */
-#define REGAIN_PACE_MORE	16
 /* fq counts the headers of a packet, too: this many bytes, at most. */
 #define REGAIN_HEADER_BYTES	100
 /* A rate is packets per microsecond, times two to the power of this. */
@@ -184,13 +182,14 @@ static unsigned long regain_pacing(const struct iscsit_regain *regain,
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 rate = minmax_get(&regain->rate);
-	u64 most = (u64)rate + rate / REGAIN_PACE_MORE;
-	u64 used = div_u64((u64)tcp_snd_cwnd(tp) << REGAIN_RATE_SHIFT,
-			   max(tp->srtt_us >> 3, 1U));
+	u64 most = (u64)rate + rate / 16;
 	u64 bytes = tp->mss_cache;
+	u64 used;
 
 	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH)
 		return ~0UL;
+	used = div_u64((u64)tcp_snd_cwnd(tp) << REGAIN_RATE_SHIFT,
+		       max(tp->srtt_us >> 3, 1U));
 	/* Slow start beyond that has to find what the path carries. */
 	if (used > most && (!overflowed || tcp_in_slow_start(tp)))
 		return ~0UL;
@@ -215,7 +214,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = tcp_snd_cwnd(tp);
 	u32 carried, rtt_us;
-	bool waits;
+	bool waits, overflowed;
 
 	/* What was before the first look says nothing of now. */
 	if (!regain->trips) {
@@ -228,9 +227,9 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 		regain_reduced(regain, tcp);
 
 	waits = regain->trips - regain->reduced_trip <= regain->wait_trips;
+	overflowed = waits && regain->overflow;
 	iscsit_regain_bound_pacing(regain, sk,
-				   regain_pacing(regain, sk,
-						 waits && regain->overflow));
+				   regain_pacing(regain, sk, overflowed));
 
 	rtt_us = minmax_get(&regain->rtt_us);
 	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR ||
@@ -240,7 +239,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 
 	carried = (u64)minmax_get(&regain->rate) * rtt_us >> REGAIN_RATE_SHIFT;
 	if (cwnd < carried) {
-		if (!waits || !regain->overflow)
+		if (!overflowed)
 			tp->snd_ssthresh = min(carried, cwnd + max(cwnd / 4, 1));
 	} else if (!waits && tp->is_cwnd_limited &&
 		   regain->trips != regain->tried_trip) {
@@ -256,7 +255,8 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look);
  *
  * Where the portal group has tcp_regain on, and reductions are known. A
  * congestion control that sets cwnd at each acknowledgment (cong_control), as
- * BBR does, is left alone.
+ * BBR does, is left alone. Without the attribute, or with such a one, the bound
+ * on pacing is lifted.
  */
 void iscsit_regain(struct iscsit_conn *conn)
 {
