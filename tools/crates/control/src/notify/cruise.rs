@@ -189,7 +189,7 @@ impl Notify {
             self.capacity = share;
             self.window_bytes = self.window_for(share);
             self.reason = format!("an equal share of the path is {} kB/s", share / 1000);
-        } else if input.now_us >= self.quiet.until_us && self.trial.is_none() {
+        } else if self.trial.is_none() && (input.now_us >= self.quiet.until_us || self.others_gone(input)) {
             let idle = self.idle(longest_us, rate);
             if idle && self.window_bytes < goal {
                 self.window_bytes += ((goal - self.window_bytes) / 2).max(self.request());
@@ -201,6 +201,21 @@ impl Notify {
                 self.grow(input.now_us, goal, rate, standing_us, longest_us, input.share.is_some());
             }
         }
+    }
+
+    /// What overflowed at much less than the path has held in this read may have been others', who have gone: no threshold then.
+    /// True once nothing was lost for long, each time for twice as long.
+    fn others_gone(&mut self, input: &Input<'_>) -> bool {
+        let losses = &self.read.losses;
+        let lost_us = losses.last_us.max(self.read.holes.last_us).unwrap_or(0).max(self.quiet.lost_us);
+        let least_us = (RECOVERY_TRIPS * self.trip_us()).max(LEAST_PATIENCE_US) << losses.forgotten.min(4);
+        let little = much_slower(self.path_bytes(), carried(self.read.reached, self.path.min_rtt_us.into()));
+        let gone = little && input.share.is_none() && input.now_us - lost_us > least_us;
+        if gone {
+            self.quiet.until_us = input.now_us;
+            self.read.losses.forgotten += 1;
+        }
+        gone
     }
 
     /// W where TCP's congestion control decides: so many cwnd, and slacks.
@@ -916,6 +931,42 @@ pub(super) mod tests {
             }
             // As many as fill the path, and one on its way; or no less than it holds.
             assert_eq!(law.window_bytes / law.request(), requests, "{kib} KiB");
+        }
+    }
+
+    /// The path has held 40 kB, or 400 of the longer one; a second is 50 round trips, and five of the longer ones.
+    #[test]
+    fn w_does_not_stay_at_a_threshold_that_others_have_made() {
+        for (window_bytes, lost_trip, rtt_us, started, forgotten, share, grows) in [
+            (20_000, 100, RTT_US, false, 0, None, Some(151)),
+            (20_000, 100, 10 * RTT_US, false, 0, None, Some(181)),
+            (20_000, 120, RTT_US, false, 0, None, Some(171)),
+            (20_000, 120, RTT_US, true, 0, None, Some(171)), // the latest start has lost it
+            (20_000, 100, RTT_US, false, 1, None, Some(201)),
+            (20_000, 100, RTT_US, false, 0, Some(1_000_000), None),
+            (35_000, 100, RTT_US, false, 0, None, None),
+        ] {
+            let mut law = competing(0);
+            (law.capacity, law.window_bytes, law.request_bytes) = (1_000_000, window_bytes, 2 << 10);
+            (law.path.min_rtt_us, law.path.srtt_us) = (rtt_us as u32, rtt_us as u32);
+            let lost_us = lost_trip * RTT_US;
+            if started {
+                law.quiet.lost_us = lost_us;
+            } else {
+                law.read.losses.last_us = Some(lost_us);
+            }
+            (law.quiet.until_us, law.read.losses.forgotten) = (600 * RTT_US, forgotten);
+            let (in_flight, request_bytes, max_depth) = (20, 2 << 10, 512);
+            let disk = DiskState { reading: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
+            let grown = (lost_trip..250).find(|&trip| {
+                let now_us = trip * RTT_US;
+                law.readers.look(now_us, RTT_US, &[disk]);
+                law.meter.push(now_us, window_bytes * trip);
+                law.path.asked_us = now_us - rtt_us;
+                law.cruise(&Input { path: Some(law.path), share, ..at(trip) });
+                law.window_bytes > window_bytes || law.phase == Phase::Start
+            });
+            assert_eq!(grown, grows, "{window_bytes} bytes, {lost_trip} {rtt_us} us {started} {forgotten} {share:?}");
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Losses {
     blamed_until_us: u64,
     /// One has shown that the queue holds no more than the slack.
     pub(super) shallow: bool,
+    /// Thresholds that others may have made, and no longer count.
+    pub(super) forgotten: u32,
     /// The longest queue that has stood and lost nothing, since it is measured from there and at that rate; 0 if none.
     pub(super) held_us: u64,
     /// When the latest without a queue were told of; and until when the path is, or was, one that loses by itself.
