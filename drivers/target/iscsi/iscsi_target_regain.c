@@ -26,15 +26,18 @@
  * longest of the latest: that was no loss by chance, but a queue that
  * overflowed, however short, and maybe other flows' too. It takes twice as many
  * round trips until more is tried, each time that nothing has been gained since
- * the reduction before.
+ * the reduction before; but not where reductions have left less than half of
+ * what has been carried: that was others', who may have gone.
  *
  * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
  * path runs empty, and what refills it at such a rate makes a queue though less
  * is in flight than the path holds. So once ssthresh is known, that is, the
- * first slow start is over, pacing is bounded by the best rate and a sixteenth.
- * Where cwnd in a round trip is more than that there is no bound; but just that
- * is one after a reduction at a queue, outside slow start, until more may be
- * tried. TCP heeds either from the next acknowledgment on.
+ * first slow start is over, pacing is bounded by the best rate, also of longer
+ * ago, and a sixteenth. Where cwnd in a round trip is more than that there is
+ * no bound, but after a reduction at a queue, outside slow start, until more
+ * may be tried; and then none of less than half of that: where all of cwnd had
+ * been used the best rate is more. TCP heeds it from the next acknowledgment
+ * on.
  */
 
 #include <kunit/visibility.h>
@@ -47,14 +50,15 @@
 
 /*
  * Round trips over which the least of them and the best rate are taken, and the
- * longest queue. TCP's own least one is that of five minutes, even if the path
- * has become longer since. A queue that stands for as many is taken for a
- * longer path, until a reduction makes it shorter; and one that less in flight
- * leaves as it is, at once. A rate is TCP's: while the application bounds it,
- * no lower one takes its place.
+ * longest queue, and the best rate where less of late may be what others leave:
+ * to pace by, and to wait by. TCP's own least one is that of five minutes, even
+ * if the path has become longer since. A queue that stands for as many is taken
+ * for a longer path, until a reduction makes it shorter; and one that less in
+ * flight leaves as it is, at once. A rate is TCP's: while the application
+ * bounds it, no lower one takes its place.
  */
 #define REGAIN_TRIPS		48
-#define REGAIN_QUEUE_TRIPS	256
+#define REGAIN_LONG_TRIPS	256
 /* Round trips with less in flight until a queue should be shorter */
 #define REGAIN_LESS_TRIPS	2
 /* Round trips until more is tried, at least and at most */
@@ -100,7 +104,7 @@ static void regain_measure(struct iscsit_regain *regain,
 {
 	u32 before_us = minmax_get(&regain->rtt_us);
 	u32 srtt_us = tp->srtt_us >> 3;
-	u64 rate;
+	u32 rate;
 
 	/* The latter: at first, and when much else was sent in between */
 	if (!before(tp->snd_una, regain->trip_end) ||
@@ -116,26 +120,38 @@ static void regain_measure(struct iscsit_regain *regain,
 	/* What seemed to be a queue was a longer path. */
 	if (minmax_get(&regain->rtt_us) > before_us + before_us / 8)
 		minmax_reset(&regain->queue_us, regain->trips, 0);
-	minmax_running_max(&regain->queue_us, REGAIN_QUEUE_TRIPS, regain->trips,
+	minmax_running_max(&regain->queue_us, REGAIN_LONG_TRIPS, regain->trips,
 			   regain_queue_us(regain, srtt_us));
 	if (!tp->rate_interval_us)
 		return;
-	rate = div_u64((u64)tp->rate_delivered << REGAIN_RATE_SHIFT,
-		       tp->rate_interval_us);
-	minmax_running_max(&regain->rate, REGAIN_TRIPS, regain->trips,
-			   min_t(u64, rate, U32_MAX));
+	rate = min_t(u64, U32_MAX,
+		     div_u64((u64)tp->rate_delivered << REGAIN_RATE_SHIFT,
+			     tp->rate_interval_us));
+	minmax_running_max(&regain->rate, REGAIN_TRIPS, regain->trips, rate);
+	minmax_running_max(&regain->long_rate, REGAIN_LONG_TRIPS, regain->trips,
+			   rate);
+}
+
+/* What was delivered in a least round trip at such a rate, in packets */
+static u32 regain_carried(const struct iscsit_regain *regain, u32 rate)
+{
+	return (u64)rate * minmax_get(&regain->rtt_us) >> REGAIN_RATE_SHIFT;
 }
 
 static void regain_reduced(struct iscsit_regain *regain,
-			   const struct iscsit_tcp *tcp)
+			   const struct iscsit_tcp *tcp,
+			   const struct tcp_sock *tp)
 {
+	u32 carried_pkts = regain_carried(regain,
+					  minmax_get(&regain->long_rate));
 	u32 queue_us = regain_queue_us(regain, tcp->reduced_srtt_us);
 	u32 longest_us = minmax_running_max(&regain->queue_us,
-					    REGAIN_QUEUE_TRIPS, regain->trips,
+					    REGAIN_LONG_TRIPS, regain->trips,
 					    queue_us);
 	u32 rate = minmax_get(&regain->rate);
 
-	if (rate > regain->reduced_rate + regain->reduced_rate / 16)
+	if (rate > regain->reduced_rate + regain->reduced_rate / 16 ||
+	    tp->snd_ssthresh < carried_pkts / 2)
 		regain->wait_trips = REGAIN_WAIT_TRIPS;
 	else
 		regain->wait_trips = clamp(2 * regain->wait_trips,
@@ -176,12 +192,15 @@ VISIBLE_IF_KUNIT void iscsit_regain_bound_pacing(struct iscsit_regain *regain,
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_bound_pacing);
 
-/* By the best rate and a sixteenth, or by cwnd after an overflow */
+/*
+ * The best rate and a sixteenth; none where cwnd in a round trip is more, but
+ * after an overflow, outside slow start, and then no less than half of that.
+ */
 static unsigned long regain_pacing(const struct iscsit_regain *regain,
 				   const struct sock *sk, bool overflowed)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 rate = minmax_get(&regain->rate);
+	u32 rate = minmax_get(&regain->long_rate);
 	u64 most = (u64)rate + rate / 16;
 	u64 bytes = tp->mss_cache;
 	u64 used;
@@ -195,7 +214,7 @@ static unsigned long regain_pacing(const struct iscsit_regain *regain,
 		return ~0UL;
 	if (READ_ONCE(sk->sk_pacing_status) == SK_PACING_FQ)
 		bytes += REGAIN_HEADER_BYTES;
-	bytes = mul_u64_u64_shr(max(most, used), bytes * USEC_PER_SEC,
+	bytes = mul_u64_u64_shr(max(most, used / 2), bytes * USEC_PER_SEC,
 				REGAIN_RATE_SHIFT);
 
 	return clamp_t(u64, bytes, 1, ~0UL);
@@ -224,7 +243,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 
 	regain_measure(regain, tp);
 	if (tcp->reductions != regain->reductions)
-		regain_reduced(regain, tcp);
+		regain_reduced(regain, tcp, tp);
 
 	waits = regain->trips - regain->reduced_trip <= regain->wait_trips;
 	overflowed = waits && regain->overflow;
@@ -237,7 +256,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	    regain_queue_us(regain, tp->srtt_us >> 3) > rtt_us / 8)
 		return;
 
-	carried = (u64)minmax_get(&regain->rate) * rtt_us >> REGAIN_RATE_SHIFT;
+	carried = regain_carried(regain, minmax_get(&regain->rate));
 	if (cwnd < carried) {
 		if (!overflowed)
 			tp->snd_ssthresh = min(carried, cwnd + max(cwnd / 4, 1));

@@ -332,6 +332,28 @@ static void longer_waits_without_gain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, waits(t, 2 * CARRIED), 33);
 }
 
+/* 70 packets are left of what was carried before the latest 48 round trips. */
+static void no_longer_ones_where_others_took_the_path(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	u32 carries;
+	int i;
+
+	for (carries = 140; carries <= 144; carries += 4) {
+		t->carries = carries;
+		set_window(t, carries);
+		trip(t, 0);
+		KUNIT_EXPECT_EQ(test, waits(t, carries), 33);
+		t->carries = CARRIED;
+		for (i = 0; i < 96; i++)
+			trip(t, 0);
+		KUNIT_EXPECT_EQ(test, waits(t, CARRIED),
+				carries > 140 ? 33 : 65);
+		for (i = 0; i < 512; i++)
+			trip(t, 0);
+	}
+}
+
 static void pacing(struct kunit *test)
 {
 	static const struct {
@@ -345,9 +367,9 @@ static void pacing(struct kunit *test)
 		{ 0, 0, 70, 70, 106 },
 		{ 0, 0, 70, 100, 106 },
 		{ 1000, 0, 70, 70, 106 },
-		/* cwnd after an overflow */
-		{ 1000, 0, 150, 150, 150 },
-		{ 6000, 5000, 150, 150, 120 },
+		/* Also where cwnd is more, after an overflow */
+		{ 1000, 0, 150, 150, 106 },
+		{ 6000, 5000, 150, 150, 106 },
 		{ 0, 0, 106, 106, 106 },
 		{ 0, 0, 107, 107, 0 },
 		/* Slow start beyond that, and the first one */
@@ -382,6 +404,43 @@ static void pacing(struct kunit *test)
 	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
 	trip(t, 0);
 	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, 106 * 55000ul);
+}
+
+/* By which ssthresh is raised no more */
+static void pacing_by_a_rate_of_longer_ago(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	int i;
+
+	t->carries = 50;
+	t->tp.is_cwnd_limited = false;
+	for (i = 0; i < 200; i++)
+		trip(t, 0);
+	set_window(t, 45);
+	expect_trip(test, 0, 50);
+	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, 105 * 50000ul);
+	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, 107 * 50000ul);
+
+	for (i = 0; i < 512; i++)
+		trip(t, 0);
+	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, 54 * 50000ul);
+}
+
+/* None is known, and cwnd is 70. */
+static void pacing_by_no_less_than_half_of_cwnd(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+
+	memset(&t->regain, 0, sizeof(t->regain));
+	sk->sk_max_pacing_rate = ~0UL;
+	t->tp.rate_interval_us = 0;
+	trip(t, 0);
+	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, 34 * 50000ul);
+	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, 35 * 50000ul);
 }
 
 static void pacing_until_more_may_be_tried(struct kunit *test)
@@ -438,7 +497,10 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(longer_waits_without_gain),
+	KUNIT_CASE(no_longer_ones_where_others_took_the_path),
 	KUNIT_CASE(pacing),
+	KUNIT_CASE(pacing_by_a_rate_of_longer_ago),
+	KUNIT_CASE(pacing_by_no_less_than_half_of_cwnd),
 	KUNIT_CASE(pacing_until_more_may_be_tried),
 	KUNIT_CASE(pacing_that_is_bounded_by_others),
 	{}
