@@ -26,8 +26,8 @@
  * longest of the latest: that was no loss by chance, but a queue that
  * overflowed, however short, and maybe other flows' too. It takes twice as many
  * round trips until more is tried, each time that nothing has been gained since
- * the reduction before; but not where reductions have left less than half of
- * what has been carried: that was others', who may have gone.
+ * the reduction before; but not where reductions have left less than five
+ * eighths of what has been carried: that was others', who may have gone.
  *
  * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
  * path runs empty, and what refills it at such a rate makes a queue though less
@@ -151,7 +151,7 @@ static void regain_reduced(struct iscsit_regain *regain,
 	u32 rate = minmax_get(&regain->rate);
 
 	if (rate > regain->reduced_rate + regain->reduced_rate / 16 ||
-	    tp->snd_ssthresh < carried_pkts / 2)
+	    tp->snd_ssthresh < carried_pkts / 8 * 5)
 		regain->wait_trips = REGAIN_WAIT_TRIPS;
 	else
 		regain->wait_trips = clamp(2 * regain->wait_trips,
