@@ -35,6 +35,12 @@ static void trip(struct regain_test *t, u32 queue_us)
 	iscsit_regain_look(&t->regain, &t->tcp, (struct sock *)&t->tp);
 }
 
+static void pass_trips(struct regain_test *t, int n)
+{
+	while (n--)
+		trip(t, 0);
+}
+
 static void set_window(struct regain_test *t, u32 cwnd)
 {
 	t->tp.snd_cwnd = cwnd;
@@ -276,12 +282,10 @@ static void a_queue_that_a_reduction_leaves_as_it_is(struct kunit *test)
 static void a_rate_of_long_ago(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
-	int i;
 
 	t->carries = 50;
 	t->tp.is_cwnd_limited = false;
-	for (i = 0; i < 96; i++)
-		trip(t, 0);
+	pass_trips(t, 96);
 	set_window(t, 40);
 	expect_trip(test, 0, 50);
 }
@@ -337,7 +341,6 @@ static void no_longer_ones_where_others_took_the_path(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 	u32 carries;
-	int i;
 
 	for (carries = 112; carries <= 124; carries += 12) {
 		t->carries = carries;
@@ -345,12 +348,10 @@ static void no_longer_ones_where_others_took_the_path(struct kunit *test)
 		trip(t, 0);
 		KUNIT_EXPECT_EQ(test, waits(t, carries), 33);
 		t->carries = CARRIED;
-		for (i = 0; i < 96; i++)
-			trip(t, 0);
+		pass_trips(t, 96);
 		KUNIT_EXPECT_EQ(test, waits(t, CARRIED),
 				carries > 112 ? 33 : 65);
-		for (i = 0; i < 512; i++)
-			trip(t, 0);
+		pass_trips(t, 512);
 	}
 }
 
@@ -411,19 +412,16 @@ static void pacing_by_a_rate_of_longer_ago(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 	struct sock *sk = (struct sock *)&t->tp;
-	int i;
 
 	t->carries = 50;
 	t->tp.is_cwnd_limited = false;
-	for (i = 0; i < 200; i++)
-		trip(t, 0);
+	pass_trips(t, 200);
 	set_window(t, 45);
 	expect_trip(test, 0, 50);
 	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, 105 * 50000ul);
 	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, 107 * 50000ul);
 
-	for (i = 0; i < 512; i++)
-		trip(t, 0);
+	pass_trips(t, 512);
 	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, 54 * 50000ul);
 }
 
