@@ -26,7 +26,7 @@
  * longest of the latest: that was no loss by chance, but a queue that
  * overflowed, however short, and maybe other flows' too. It takes twice as many
  * round trips until more is tried, each time that nothing has been gained since
- * the reduction before; but not where reductions have left less than five
+ * the reduction before; but eight where reductions have left less than five
  * eighths of what has been carried: that was others', who may have gone.
  *
  * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
@@ -35,8 +35,9 @@
  * first slow start is over, pacing is bounded by the best rate, also of longer
  * ago, and a sixteenth. Where cwnd in a round trip is more than that there is
  * no bound, but after a reduction at a queue, outside slow start, until more
- * may be tried; and then none of less than half of that: where all of cwnd had
- * been used the best rate is more. TCP heeds it from the next acknowledgment
+ * may be tried; and then none of less than half of that (where all of cwnd had
+ * been used the best rate is more), or, while srtt shows a queue, which others
+ * may fill, of less than all of it. TCP heeds it from the next acknowledgment
  * on.
  */
 
@@ -64,14 +65,24 @@
 /* Round trips until more is tried, at least and at most */
 #define REGAIN_WAIT_TRIPS	32
 #define REGAIN_MAX_WAIT_TRIPS	256
+/* But where others have taken the path */
+#define REGAIN_OTHERS_WAIT_TRIPS	8
 /* fq counts the headers of a packet, too: this many bytes, at most. */
 #define REGAIN_HEADER_BYTES	100
 /* A rate is packets per microsecond, times two to the power of this. */
 #define REGAIN_RATE_SHIFT	24
 
-static u32 regain_queue_us(const struct iscsit_regain *regain, u32 srtt_us)
+static u32 regain_queue_us(const struct iscsit_regain *regain, u32 rtt_us)
 {
-	return srtt_us - min(srtt_us, minmax_get(&regain->rtt_us));
+	return rtt_us - min(rtt_us, minmax_get(&regain->rtt_us));
+}
+
+/* srtt shows a queue: no more is needed in flight. */
+static bool regain_queues(const struct iscsit_regain *regain,
+			  const struct tcp_sock *tp)
+{
+	return regain_queue_us(regain, tp->srtt_us >> 3) >
+	       minmax_get(&regain->rtt_us) / 8;
 }
 
 /*
@@ -144,20 +155,21 @@ static void regain_reduced(struct iscsit_regain *regain,
 {
 	u32 carried_pkts = regain_carried(regain,
 					  minmax_get(&regain->long_rate));
-	u32 queue_us = regain_queue_us(regain, tcp->reduced_srtt_us);
+	u32 queue_us = regain_queue_us(regain, tcp->reduced_rtt_us);
 	u32 longest_us = minmax_running_max(&regain->queue_us,
 					    REGAIN_LONG_TRIPS, regain->trips,
 					    queue_us);
 	u32 rate = minmax_get(&regain->rate);
 
-	if (rate > regain->reduced_rate + regain->reduced_rate / 16 ||
-	    tp->snd_ssthresh < carried_pkts / 8 * 5)
+	if (tp->snd_ssthresh < carried_pkts / 8 * 5)
+		regain->wait_trips = REGAIN_OTHERS_WAIT_TRIPS;
+	else if (rate > regain->reduced_rate + regain->reduced_rate / 16)
 		regain->wait_trips = REGAIN_WAIT_TRIPS;
 	else
 		regain->wait_trips = clamp(2 * regain->wait_trips,
 					   REGAIN_WAIT_TRIPS,
 					   REGAIN_MAX_WAIT_TRIPS);
-	/* A queue of no more than the latter may be jitter. */
+	/* A queue of no more than the latter may be jitter of a packet. */
 	regain->overflow = tcp->reduced_cause == ISCSIT_CAUSE_CWR_LOCAL ||
 			   tcp->reduced_cause == ISCSIT_CAUSE_CWR_ECN ||
 			   queue_us > max(longest_us / 4 * 3,
@@ -194,7 +206,9 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_bound_pacing);
 
 /*
  * The best rate and a sixteenth; none where cwnd in a round trip is more, but
- * after an overflow, outside slow start, and then no less than half of that.
+ * after an overflow, outside slow start, and then no less than half of that;
+ * with a queue no less than all of it: where others fill that, the best rate
+ * becomes what they leave, and such a bound would lower it again and again.
  */
 static unsigned long regain_pacing(const struct iscsit_regain *regain,
 				   const struct sock *sk, bool overflowed)
@@ -212,9 +226,11 @@ static unsigned long regain_pacing(const struct iscsit_regain *regain,
 	/* Slow start beyond that has to find what the path carries. */
 	if (used > most && (!overflowed || tcp_in_slow_start(tp)))
 		return ~0UL;
+	if (!regain_queues(regain, tp))
+		used /= 2;
 	if (READ_ONCE(sk->sk_pacing_status) == SK_PACING_FQ)
 		bytes += REGAIN_HEADER_BYTES;
-	bytes = mul_u64_u64_shr(max(most, used / 2), bytes * USEC_PER_SEC,
+	bytes = mul_u64_u64_shr(max(most, used), bytes * USEC_PER_SEC,
 				REGAIN_RATE_SHIFT);
 
 	return clamp_t(u64, bytes, 1, ~0UL);
@@ -232,7 +248,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 cwnd = tcp_snd_cwnd(tp);
-	u32 carried, rtt_us;
+	u32 carried;
 	bool waits, overflowed;
 
 	/* What was before the first look says nothing of now. */
@@ -250,10 +266,8 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	iscsit_regain_bound_pacing(regain, sk,
 				   regain_pacing(regain, sk, overflowed));
 
-	rtt_us = minmax_get(&regain->rtt_us);
 	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR ||
-	    tcp_in_slow_start(tp) ||
-	    regain_queue_us(regain, tp->srtt_us >> 3) > rtt_us / 8)
+	    tcp_in_slow_start(tp) || regain_queues(regain, tp))
 		return;
 
 	carried = regain_carried(regain, minmax_get(&regain->rate));

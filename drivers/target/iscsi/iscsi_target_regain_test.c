@@ -53,7 +53,7 @@ static void reduce(struct regain_test *t, u32 queue_us,
 {
 	t->tcp.reductions++;
 	t->tcp.reduced_cause = cause;
-	t->tcp.reduced_srtt_us = MIN_RTT_US + queue_us;
+	t->tcp.reduced_rtt_us = MIN_RTT_US + queue_us;
 	set_window(t, 70);
 }
 
@@ -330,14 +330,15 @@ static void longer_waits_without_gain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, waits(t, CARRIED), 257);
 	KUNIT_EXPECT_EQ(test, waits(t, CARRIED), 257);
 
-	t->carries = 2 * CARRIED;
-	set_window(t, 2 * CARRIED);
+	/* More by a sixteenth, and 70 is no less than five eighths of it. */
+	t->carries = 112;
+	set_window(t, 112);
 	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, waits(t, 2 * CARRIED), 33);
+	KUNIT_EXPECT_EQ(test, waits(t, 112), 33);
 }
 
 /* 70 packets are left of what was carried before the latest 48 round trips. */
-static void no_longer_ones_where_others_took_the_path(struct kunit *test)
+static void short_ones_where_others_took_the_path(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 	u32 carries;
@@ -346,11 +347,12 @@ static void no_longer_ones_where_others_took_the_path(struct kunit *test)
 		t->carries = carries;
 		set_window(t, carries);
 		trip(t, 0);
-		KUNIT_EXPECT_EQ(test, waits(t, carries), 33);
+		KUNIT_EXPECT_EQ(test, waits(t, carries),
+				carries > 112 ? 9 : 33);
 		t->carries = CARRIED;
 		pass_trips(t, 96);
 		KUNIT_EXPECT_EQ(test, waits(t, CARRIED),
-				carries > 112 ? 33 : 65);
+				carries > 112 ? 9 : 65);
 		pass_trips(t, 512);
 	}
 }
@@ -370,7 +372,9 @@ static void pacing(struct kunit *test)
 		{ 1000, 0, 70, 70, 106 },
 		/* Also where cwnd is more, after an overflow */
 		{ 1000, 0, 150, 150, 106 },
-		{ 6000, 5000, 150, 150, 106 },
+		{ 6000, 2500, 150, 150, 106 },
+		/* No less than cwnd in a round trip, where srtt shows one */
+		{ 6000, 5000, 150, 150, 120 },
 		{ 0, 0, 106, 106, 106 },
 		{ 0, 0, 107, 107, 0 },
 		/* Slow start beyond that, and the first one */
@@ -495,7 +499,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(longer_waits_without_gain),
-	KUNIT_CASE(no_longer_ones_where_others_took_the_path),
+	KUNIT_CASE(short_ones_where_others_took_the_path),
 	KUNIT_CASE(pacing),
 	KUNIT_CASE(pacing_by_a_rate_of_longer_ago),
 	KUNIT_CASE(pacing_by_no_less_than_half_of_cwnd),

@@ -160,7 +160,7 @@ VISIBLE_IF_KUNIT void iscsit_tcp_transition(struct iscsit_tcp *tcp,
 	if (old < TCP_CA_CWR && new >= TCP_CA_CWR) {
 		tcp->reductions++;
 		tcp->reduced_cause = event.cause;
-		tcp->reduced_srtt_us = tp->srtt_us >> 3;
+		tcp->reduced_rtt_us = tp->rack.rtt_us ?: tp->srtt_us >> 3;
 	}
 
 	tcp->delivered_ce = tp->delivered_ce;

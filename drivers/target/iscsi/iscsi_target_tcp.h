@@ -77,7 +77,9 @@ struct iscsit_tcp_event {
  *	whether a tail loss probe made it; its cause is what it is otherwise
  * @reductions: how many times TCP began to reduce the congestion window
  * @reduced_cause: why, at the latest time
- * @reduced_srtt_us: smoothed round trip then, still with the queue there was
+ * @reduced_rtt_us: round trip then, of the latest packet that has arrived, with
+ *	the queue that it found (after a tail loss it is the probe, which came
+ *	later); smoothed, as long as none is known
  * @events: to be handed on
  */
 struct iscsit_tcp {
@@ -108,7 +110,7 @@ struct iscsit_tcp {
 	struct iscsit_tcp_event	entry;
 	u32			reductions;
 	enum iscsit_cause	reduced_cause;
-	u32			reduced_srtt_us;
+	u32			reduced_rtt_us;
 	DECLARE_KFIFO(events, struct iscsit_tcp_event, ISCSIT_TCP_EVENTS);
 };
 

@@ -229,17 +229,17 @@ static void one_reduction(struct kunit *test)
 	set_state(t, TCP_CA_Disorder);
 	KUNIT_EXPECT_EQ(test, t->tcp.reductions, 0);
 	set_state(t, TCP_CA_Recovery);
-	t->tp.srtt_us = 20000 << 3;
+	t->tp.rack.rtt_us = 20000;
 	set_state(t, TCP_CA_Loss);
 	KUNIT_EXPECT_EQ(test, t->tcp.reductions, 1);
 	KUNIT_EXPECT_EQ(test, t->tcp.reduced_cause, ISCSIT_CAUSE_RECOVERY);
-	KUNIT_EXPECT_EQ(test, t->tcp.reduced_srtt_us, 30000);
+	KUNIT_EXPECT_EQ(test, t->tcp.reduced_rtt_us, 30000);
 
 	set_state(t, TCP_CA_Open);
 	set_state(t, TCP_CA_CWR);
 	KUNIT_EXPECT_EQ(test, t->tcp.reductions, 2);
 	KUNIT_EXPECT_EQ(test, t->tcp.reduced_cause, ISCSIT_CAUSE_CWR_ECN);
-	KUNIT_EXPECT_EQ(test, t->tcp.reduced_srtt_us, 20000);
+	KUNIT_EXPECT_EQ(test, t->tcp.reduced_rtt_us, 20000);
 }
 
 static struct kunit_case tcp_test_cases[] = {
