@@ -526,25 +526,32 @@ impl Notify {
         self.rtt_us() >= CRUISE_PAGE_US
     }
 
+    /// TCP decides, for others that fill the queue.
+    fn beside_rivals(&self, input: &Input<'_>) -> bool {
+        input.share.is_none() && input.now_us < self.rivals.until_us
+    }
+
     /// For the reads that questions take the place of; but where a loss has shown a short queue, more reads would lose, and
-    /// near by, where others are on the path, they would make its queue longer. While a request size is being changed there are
-    /// few questions, or none.
+    /// near by, among this host's sessions, they would make its queue longer. Beside others neither counts: what cwnd does not
+    /// let through waits at the target, and where W is less than that it is for a part of the path, all of which is to be
+    /// used. While a request size is being changed there are few questions, or none.
     fn question_bytes(&self, input: &Input<'_>, page_us: u64) -> u64 {
-        let none =
-            self.phase != Phase::Cruise || self.read.losses.shallow || self.lossy(input.now_us) || input.changing();
-        if none || !self.alone(input) && !self.far_pages() {
+        let shallow = self.read.losses.shallow && !self.beside_rivals(input);
+        let none = self.phase != Phase::Cruise || shallow || self.lossy(input.now_us) || input.changing();
+        if none || input.share.is_some() && !self.far_pages() {
             return 0;
         }
         self.request_size() * self.trip_us().min(page_us) / page_us.max(1)
     }
 
-    /// What makes the number of requests the nearest to F, not the next below it, while nothing is known to be lost; but where
-    /// looks are too coarse for trains, one request more would make a long queue, others are on the path, or it is so long that
-    /// a request is much, a short queue may not hold it.
+    /// What makes the number of requests the nearest to F, not the next below it, where TCP decides, or nothing is known to be
+    /// lost; but where looks are too coarse for trains, one request more would make a long queue, other sessions are on the
+    /// path, or it is so long that a request is much, a short queue may not hold it.
     fn nearest_bytes(&self, input: &Input<'_>) -> u64 {
         let short = self.queue_us() + self.request_us() <= self.rtt_us() / 4;
-        let may = !self.has_lost() && short && self.phase == Phase::Cruise && self.trains_tell() && self.alone(input);
-        if may && !self.far_pages() { self.request_size() / 2 } else { 0 }
+        let held = !self.has_lost() && short && self.trains_tell() && self.alone(input) && !self.far_pages();
+        let may = self.phase == Phase::Cruise && (held || self.beside_rivals(input));
+        if may { self.request_size() / 2 } else { 0 }
     }
 
     /// From one question for the page to the next.
@@ -735,27 +742,30 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_rounded_to_the_nearest_where_a_short_queue_holds_one_more() {
-        for (rtt_us, queue_us, train, hole, shared, rounded) in [
-            (20_000, 700, 12_500_000, false, false, true),
-            (20_000, 3_600, 12_500_000, false, false, true),
-            (20_000, 3_800, 12_500_000, false, false, false),
-            (20_000, 700, 6_000_000, false, false, false), // trains have not told C
-            (20_000, 700, 12_500_000, true, false, false),
-            (20_000, 700, 12_500_000, false, true, false),
-            (40_000, 700, 12_500_000, false, false, false),
+    fn requests_are_rounded_to_the_nearest_where_tcp_decides_or_a_short_queue_holds_one_more() {
+        for (rtt_us, queue_us, train, hole, shared, others, rounded) in [
+            (20_000, 700, 12_500_000, false, false, false, true),
+            (20_000, 3_600, 12_500_000, false, false, false, true),
+            (20_000, 3_800, 12_500_000, false, false, false, false),
+            (20_000, 700, 6_000_000, false, false, false, false), // trains have not told C
+            (20_000, 700, 12_500_000, true, false, false, false),
+            (20_000, 700, 12_500_000, false, true, false, false),
+            (40_000, 700, 12_500_000, false, false, false, false),
+            (40_000, 30_000, 6_000_000, true, false, true, true),
+            (20_000, 700, 12_500_000, false, true, true, false),
         ] {
             let mut law = Notify::new(Limits::default());
             law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us + queue_us, ..PathState::default() });
             (law.phase, law.capacity, law.found.train, law.request_bytes) =
                 (Phase::Cruise, 12_500_000, train, 16 << 10);
             law.read.holes.last_us = hole.then_some(1);
+            law.rivals.until_us = if others { u64::MAX } else { 0 };
             let share = shared.then_some(1);
             let bytes = law.nearest_bytes(&Input { now_us: 1 << 40, path: None, received: None, share, disks: &[] });
             assert_eq!(
                 bytes,
                 if rounded { 8 << 10 } else { 0 },
-                "{rtt_us} {queue_us} us, {train} B/s, {hole} {shared}"
+                "{rtt_us} {queue_us} us, {train} B/s, {hole} {shared} {others}"
             );
         }
     }

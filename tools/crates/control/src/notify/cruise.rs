@@ -145,7 +145,7 @@ impl Notify {
             self.read.losses.held_us = self.read.losses.held_us.max(standing_us);
         }
         let congested = self.congested(input);
-        if input.now_us < self.rivals.until_us && input.share.is_none() {
+        if self.beside_rivals(input) {
             self.compete(input.now_us, goal, rate, longest_us);
             return;
         }
@@ -556,14 +556,26 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn questions_have_their_part_of_a_command_where_nobody_else_is() {
-        let mut law = cruising(0);
-        assert_eq!(law.question_bytes(&at(10), 2 * RTT_US), (32 << 10) / 2);
-        assert_eq!(law.question_bytes(&Input { share: Some(400_000), ..at(10) }, 2 * RTT_US), 0);
-        law.rivals.until_us = 20 * RTT_US;
-        assert_eq!(law.question_bytes(&at(10), 2 * RTT_US), 0);
-        law.read.losses.shallow = true;
-        assert_eq!(law.question_bytes(&at(30), 2 * RTT_US), 0);
+    fn questions_have_their_part_of_a_command_but_among_sessions_and_where_a_queue_is_short() {
+        const HALF: u64 = (32 << 10) / 2;
+        for (shared, shallow, others, bytes) in [
+            (false, false, false, HALF),
+            (true, false, false, 0),
+            (false, true, false, 0),
+            (false, false, true, HALF),
+            (false, true, true, HALF), // TCP decides
+            (true, true, true, 0),
+        ] {
+            let mut law = cruising(0);
+            law.read.losses.shallow = shallow;
+            law.rivals.until_us = if others { 20 * RTT_US } else { 0 };
+            let input = Input { share: shared.then_some(400_000), ..at(10) };
+            assert_eq!(
+                law.question_bytes(&input, 2 * RTT_US),
+                bytes,
+                "shared {shared}, shallow {shallow}, others {others}"
+            );
+        }
     }
 
     #[test]
