@@ -205,10 +205,8 @@ VISIBLE_IF_KUNIT void iscsit_regain_bound_pacing(struct iscsit_regain *regain,
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_bound_pacing);
 
 /*
- * The best rate and a sixteenth; none where cwnd in a round trip is more, but
- * after an overflow, outside slow start, and then no less than half of that;
- * with a queue no less than all of it: where others fill that, the best rate
- * becomes what they leave, and such a bound would lower it again and again.
+ * The bound, ~0UL for none. Where others fill a queue the best rate becomes what
+ * they leave, and a bound by that would lower it again and again.
  */
 static unsigned long regain_pacing(const struct iscsit_regain *regain,
 				   const struct sock *sk, bool overflowed)

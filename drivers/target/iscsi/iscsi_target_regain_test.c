@@ -340,19 +340,26 @@ static void longer_waits_without_gain(struct kunit *test)
 /* 70 packets are left of what was carried before the latest 48 round trips. */
 static void short_ones_where_others_took_the_path(struct kunit *test)
 {
+	static const struct {
+		u32 carries;
+		int at_once;
+		int later;
+	} cases[] = {
+		{ 112, 33, 65 },
+		/* 70 is less than five eighths of that. */
+		{ 124, 9, 9 },
+	};
 	struct regain_test *t = test->priv;
-	u32 carries;
+	int i;
 
-	for (carries = 112; carries <= 124; carries += 12) {
-		t->carries = carries;
-		set_window(t, carries);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		t->carries = cases[i].carries;
+		set_window(t, t->carries);
 		trip(t, 0);
-		KUNIT_EXPECT_EQ(test, waits(t, carries),
-				carries > 112 ? 9 : 33);
+		KUNIT_EXPECT_EQ(test, waits(t, t->carries), cases[i].at_once);
 		t->carries = CARRIED;
 		pass_trips(t, 96);
-		KUNIT_EXPECT_EQ(test, waits(t, CARRIED),
-				carries > 112 ? 9 : 65);
+		KUNIT_EXPECT_EQ(test, waits(t, CARRIED), cases[i].later);
 		pass_trips(t, 512);
 	}
 }
