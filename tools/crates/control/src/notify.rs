@@ -478,7 +478,12 @@ impl Notify {
 
     /// Something was lost in this read.
     fn has_lost(&self) -> bool {
-        self.read.holes.last_us.is_some() || self.read.losses.last_us.is_some()
+        self.lost_us().is_some()
+    }
+
+    /// When a hole, or a page, has told of the latest loss in this read.
+    fn lost_us(&self) -> Option<u64> {
+        self.read.holes.last_us.max(self.read.losses.last_us)
     }
 
     fn asked(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::Input;
 use crate::rate::{carried, per_second};
 
 /// The least and the longest time without what has failed before: near by fifty round trips are over before much is seen.
-pub(super) const LEAST_PATIENCE_US: u64 = 1_000_000;
+const LEAST_PATIENCE_US: u64 = 1_000_000;
 const MAX_PATIENCE_US: u64 = 10_000_000;
 
 /// What arrives by now is of no less time than this: looks may be ten milliseconds apart, and hosts late.
@@ -63,7 +63,7 @@ impl Patience {
 
     /// Soon after the last time, as is returned, it is for twice as long, up to [`MAX_PATIENCE_US`].
     pub(super) fn lose(&mut self, now_us: u64, rtt_us: u64) -> bool {
-        let least_us = (THRESHOLD_TRIPS * rtt_us).max(LEAST_PATIENCE_US);
+        let least_us = patience_us(THRESHOLD_TRIPS, rtt_us);
         let soon = now_us < self.lost_us.saturating_add(2 * self.wait_us);
         self.wait_us = if soon { 2 * self.wait_us } else { 0 }.clamp(least_us, MAX_PATIENCE_US.max(least_us));
         (self.until_us, self.lost_us) = (now_us + self.wait_us, now_us);
@@ -87,6 +87,11 @@ impl Steps {
     fn doubled(&self, bytes: u64) -> u64 {
         bytes << self.gained.min(3)
     }
+}
+
+/// So many round trips, but no less than [`LEAST_PATIENCE_US`].
+pub(super) fn patience_us(trips: u64, trip_us: u64) -> u64 {
+    (trips * trip_us).max(LEAST_PATIENCE_US)
 }
 
 /// By more than a measurement's error.
@@ -123,7 +128,7 @@ impl Notify {
             return false;
         }
         let since_us = *self.read.choked_us.get_or_insert(now_us);
-        now_us - since_us < LEAST_PATIENCE_US.max(RECOVERY_TRIPS * self.trip_us())
+        now_us - since_us < patience_us(RECOVERY_TRIPS, self.trip_us())
     }
 
     fn adjust(&mut self, input: &Input<'_>) {
@@ -206,9 +211,8 @@ impl Notify {
     /// What overflowed at much less than the path has held in this read may have been others', who have gone: no threshold then.
     /// True once nothing was lost for long, each time for twice as long.
     fn others_gone(&mut self, input: &Input<'_>) -> bool {
-        let losses = &self.read.losses;
-        let lost_us = losses.last_us.max(self.read.holes.last_us).unwrap_or(0).max(self.quiet.lost_us);
-        let least_us = (RECOVERY_TRIPS * self.trip_us()).max(LEAST_PATIENCE_US) << losses.forgotten.min(4);
+        let lost_us = self.lost_us().unwrap_or(0).max(self.quiet.lost_us);
+        let least_us = patience_us(RECOVERY_TRIPS, self.trip_us()) << self.read.losses.forgotten.min(4);
         let little = much_slower(self.path_bytes(), carried(self.read.reached, self.path.min_rtt_us.into()));
         let gone = little && input.share.is_none() && input.now_us - lost_us > least_us;
         if gone {

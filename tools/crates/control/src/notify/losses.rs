@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the target tells of losses: whose they are, and what follows.
 
-use super::cruise::{LEAST_PATIENCE_US, much_slower};
+use super::cruise::{much_slower, patience_us};
 use super::{CRUISE_PAGE_US, Notify, RECOVERY_TRIPS, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::carried;
@@ -10,7 +10,7 @@ use crate::rate::carried;
 const BLAME_TRIPS: u64 = 3;
 /// Other flows that fill the queue lose something at least so often, and so does this one.
 pub(super) const LOST_US: u64 = 5_000_000;
-/// A path that loses so often within [`THRESHOLD_TRIPS`], or [`LEAST_PATIENCE_US`], and not for a queue, loses by itself.
+/// A path that loses so often within [`THRESHOLD_TRIPS`], or a second, and not for a queue, loses by itself.
 const OWN_LOSSES: usize = 3;
 /// So many packets are no long queue, however slow or near the path.
 const ROOM_PKTS: u64 = 16;
@@ -78,7 +78,7 @@ impl Notify {
         let since_us = self.read.losses.since_us.max(self.read.began_us).max(last_us.unwrap_or(0));
         let span_us = self.path.asked_us.saturating_sub(since_us);
         let losses = u64::from(losses).min(1 + span_us / apart_us) as usize;
-        let long_us = (THRESHOLD_TRIPS * self.trip_us()).max(LEAST_PATIENCE_US);
+        let long_us = patience_us(THRESHOLD_TRIPS, self.trip_us());
         self.read.losses.own_us.retain(|&us| now_us - us <= long_us);
         // One page alone does not make it such a path.
         self.read.losses.own_us.extend(std::iter::repeat_n(now_us, losses.min(OWN_LOSSES - 1)));
