@@ -10,6 +10,9 @@ use crate::rate::carried;
 /// the path; far away from fewer on.
 const BUNCHES: u64 = 10;
 const BUNCH_REQUESTS: u64 = 2;
+/// Far away more, of at least so many requests: a bunch is asked for at twice C, and must fit into a short queue.
+const FAR_BUNCHES: u64 = 20;
+const FAR_BUNCH_REQUESTS: u64 = 4;
 const BUNCHES_FROM: u64 = 24;
 const FAR_BUNCHES_FROM: u64 = 8;
 /// The same, of each disk.
@@ -42,6 +45,8 @@ pub(super) struct Bunches {
     pub(super) credit: Credit,
     latest: Credit,
     pub(super) paused: bool,
+    /// The latest look has asked in bunches.
+    pub(super) asks: bool,
     /// When C last grew so that bunches may show more.
     pub(super) grown_us: Option<u64>,
     /// When a train was last seen, or a hole held one back; and that bunches have shown none for one and a half round trips:
@@ -51,12 +56,20 @@ pub(super) struct Bunches {
 }
 
 impl Notify {
-    /// Bunches may show more, and there is room for one.
+    /// Bunches may show more, and there is room for one; or far away one has begun, and the pause behind it is not over.
     pub(super) fn asks_in_bunches(&self, input: &Input<'_>, asked: u64) -> bool {
-        self.phase == Phase::Start
-            && self.read.bunches.grown_us == Some(input.now_us)
+        let every_us = self.bunch_us();
+        let goes_on = self.far() && self.read.bunches.asks && self.last_tick_us / every_us == input.now_us / every_us;
+        let begins = self.read.bunches.grown_us == Some(input.now_us)
             && asked <= self.window_bytes / 8 * 7
-            && !input.changing()
+            && !self.saturated(input.now_us);
+        self.phase == Phase::Start && (goes_on || begins) && !input.changing()
+    }
+
+    /// Far away: TCP has sent faster than C for an eighth of a round trip, and no train was faster: C is the path's.
+    fn saturated(&self, now_us: u64) -> bool {
+        let ahead = self.slow_start_bytes().is_none_or(|bytes| bytes > self.bdp_bytes() / 8 * 9);
+        self.far() && ahead && self.growth(now_us) <= self.capacity / 32
     }
 
     /// Lets requests through faster than C, and then for as long none: asked for evenly at C they come evenly at C, whatever
@@ -99,7 +112,8 @@ impl Notify {
     /// From one bunch of requests to the next.
     pub(super) fn bunch_us(&self) -> u64 {
         let requests = self.bdp_bytes() / self.request().max(1);
-        self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, BUNCHES)
+        let most = if self.far() { (requests / FAR_BUNCH_REQUESTS).clamp(BUNCHES, FAR_BUNCHES) } else { BUNCHES };
+        self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, most)
     }
 
     /// What the start asks for on average: C, but no more than twice what arrives, as TCP's slow start, and half as much
@@ -152,6 +166,52 @@ mod tests {
             law.readers.look(0, rtt_us.into(), &vec![disk; disks]);
             assert_eq!(law.bunches_from(), requests * law.request(), "{disks} disks, {rtt_us} us");
         }
+    }
+
+    /// So many requests of 64 KiB fill the path; a bunch has at least two of them, far away four where it is one of many.
+    #[test]
+    fn far_away_bunches_are_shorter() {
+        for (rtt_us, requests, bunches) in [
+            (50_000, 12, 6),
+            (50_000, 400, 10),
+            (100_000, 12, 6),
+            (100_000, 40, 10),
+            (100_000, 60, 15),
+            (100_000, 400, 20),
+        ] {
+            let mut law = Notify::new(Limits::default());
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, ..PathState::default() });
+            (law.counts_packets, law.request_bytes) = (true, 64 << 10);
+            law.capacity = crate::rate::per_second(requests * law.request() + 1, law.rtt_us()) + 1;
+            assert_eq!(law.bunch_us(), law.rtt_us() / bunches, "{requests} requests, {rtt_us} us");
+        }
+    }
+
+    /// Of a path of 400 requests: cwnd is so many, and C has grown by so many parts in a hundred in a quarter of a round trip.
+    #[test]
+    fn no_bunch_begins_where_tcp_is_ahead_of_trains_but_one_that_has_begun_is_paused_for() {
+        const RTT_US: u32 = 100_000;
+        let room = |rtt_us: u32, cwnd: u64, grown: u64, asks: bool, new_bunch: bool| {
+            let mut law = Notify::new(Limits::default());
+            (law.phase, law.counts_packets, law.request_bytes) = (Phase::Start, true, 64 << 10);
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, mss_bytes: 1024, ..PathState::default() });
+            law.capacity = crate::rate::per_second(400 * law.request() + 1, law.rtt_us()) + 1;
+            law.path.snd_cwnd_pkts = (cwnd * 64) as u32;
+            law.path.ssthresh_pkts = u32::MAX;
+            law.window_bytes = 400 * law.request();
+            let now_us = 100 * u64::from(rtt_us);
+            law.last_tick_us = now_us - u64::from(new_bunch);
+            let before = law.capacity - law.capacity * grown / 100;
+            law.found.lately = [(0, before), (now_us, law.capacity)].into();
+            (law.read.bunches.grown_us, law.read.bunches.asks) = (Some(now_us), asks);
+            law.asks_in_bunches(&Input { now_us, path: None, received: None, share: None, disks: &[] }, 0)
+        };
+        for (cwnd, grown, begins) in [(300, 0, true), (440, 0, true), (460, 0, false), (460, 10, true)] {
+            assert_eq!(room(RTT_US, cwnd, grown, false, true), begins, "cwnd of {cwnd}, grown by {grown} %");
+        }
+        assert!(room(RTT_US, 460, 0, true, false), "the pause is not over");
+        assert!(!room(RTT_US, 460, 0, true, true), "it is");
+        assert!(room(RTT_US / 2, 460, 0, false, true), "near, cwnd is no sign");
     }
 
     #[test]

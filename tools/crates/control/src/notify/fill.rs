@@ -46,6 +46,7 @@ impl Notify {
         if left {
             (self.read.left_us, self.bucket_bytes) = (Some(input.now_us), lump);
         }
+        self.read.bunches.asks = bunches;
         if !bunches {
             self.read.bunches.credit = Credit::default();
         }

@@ -187,8 +187,9 @@ impl Notify {
             let part_us = self.bunch_us() / 4;
             let bunch_looks = 2 * part_us / LOOK_US.max(now_us - self.last_tick_us);
             let (pause_us, least_us) = if self.fine() { (part_us, part_us) } else { (rtt_us / 8, rtt_us / 16) };
-            let packet_bytes = self.path.mss_bytes.into();
-            let train = self.meter.train(pause_us, least_us, rtt_us / 4, packet_bytes);
+            // TCP sends two packets at once, at least; nearer what that is of a train is no more than it errs by.
+            let burst_bytes = if self.far() { 2 } else { 1 } * u64::from(self.path.mss_bytes);
+            let train = self.meter.train(pause_us, least_us, rtt_us / 4, burst_bytes);
             self.found.train = self.found.train.max(train.unwrap_or(0));
             let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(self.packet_rate());
             let unseen = now_us - self.read.bunches.train_us > span_us;
@@ -259,7 +260,12 @@ impl Notify {
     /// Finest look at the counters that is worth while: a hundredth of a round trip, a tenth of a bunch of requests, and no
     /// load on the machine.
     pub(super) fn fine_us(&self) -> u64 {
-        (self.rtt_us() / if self.fine() { 200 } else { 100 }).clamp(LOOK_US, 5_000)
+        let looks = match (self.fine(), self.far()) {
+            (false, _) => 100,
+            (true, false) => 200,
+            (true, true) => 400,
+        };
+        (self.rtt_us() / looks).clamp(LOOK_US, 5_000)
     }
 
     /// The start keeps up with slow start: each round trip counts, and so does each packet.
