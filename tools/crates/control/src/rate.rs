@@ -103,8 +103,8 @@ impl Meter {
     /// Data that crossed the bottleneck back to back arrives at the bottleneck's rate even while the window is too
     /// small to keep it busy (packet-train dispersion: Jain and Routhier, "Packet Trains", JSAC 1986). What came first
     /// only starts the clock. The slower half counts: what a hole in TCP's sequence held back comes all at once, and shows
-    /// no rate. Of all of it a packet of `packet_bytes` less does, since n packets may come within n - 1 gaps.
-    pub fn train(&self, pause_us: u64, least_us: u64, longest_us: u64, packet_bytes: u64) -> Option<u64> {
+    /// no rate. Of all of it `burst_bytes` less do, what arrives at once, since n bursts may come within n - 1 gaps.
+    pub fn train(&self, pause_us: u64, least_us: u64, longest_us: u64, burst_bytes: u64) -> Option<u64> {
         let came = |i: usize| self.samples[i].1 > self.samples[i - 1].1;
         let mut arrivals = (1..self.samples.len()).rev().filter(|&i| came(i));
         let newest = arrivals.next()?;
@@ -126,7 +126,7 @@ impl Meter {
         let parts = [
             (middle_bytes - then_bytes, middle_us - then_us),
             (bytes - middle_bytes, now_us - middle_us),
-            ((bytes - then_bytes).saturating_sub(packet_bytes), now_us - then_us),
+            ((bytes - then_bytes).saturating_sub(burst_bytes), now_us - then_us),
         ];
         parts.into_iter().map(|(bytes, us)| per_second(bytes, us)).min()
     }

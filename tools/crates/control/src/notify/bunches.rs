@@ -10,13 +10,15 @@ use crate::rate::carried;
 /// the path; far away from fewer on.
 const BUNCHES: u64 = 10;
 const BUNCH_REQUESTS: u64 = 2;
+const BUNCHES_FROM: u64 = 24;
+const FAR_BUNCHES_FROM: u64 = 8;
 /// Far away more, of at least so many requests: a bunch is asked for at twice C, and must fit into a short queue.
 const FAR_BUNCHES: u64 = 20;
 const FAR_BUNCH_REQUESTS: u64 = 4;
-const BUNCHES_FROM: u64 = 24;
-const FAR_BUNCHES_FROM: u64 = 8;
 /// The same, of each disk.
 const DISK_BUNCHES_FROM: u64 = 2;
+/// Looks from one bunch to the next: a tenth of a bunch apart.
+const LOOKS: u64 = 20;
 /// So many looks at a bunch of requests tell whether it is a train.
 pub(super) const BUNCH_LOOKS: u64 = 6;
 /// Round trips for which it looks more finely, and fills W with care, after they have shown something.
@@ -58,12 +60,15 @@ pub(super) struct Bunches {
 impl Notify {
     /// Bunches may show more, and there is room for one; or far away one has begun, and the pause behind it is not over.
     pub(super) fn asks_in_bunches(&self, input: &Input<'_>, asked: u64) -> bool {
-        let every_us = self.bunch_us();
-        let goes_on = self.far() && self.read.bunches.asks && self.last_tick_us / every_us == input.now_us / every_us;
-        let begins = self.read.bunches.grown_us == Some(input.now_us)
-            && asked <= self.window_bytes / 8 * 7
-            && !self.saturated(input.now_us);
-        self.phase == Phase::Start && (goes_on || begins) && !input.changing()
+        if self.phase != Phase::Start || input.changing() {
+            return false;
+        }
+        let period = |us| us / self.bunch_us();
+        let goes_on = self.far() && self.read.bunches.asks && period(self.last_tick_us) == period(input.now_us);
+        goes_on
+            || self.read.bunches.grown_us == Some(input.now_us)
+                && asked <= self.window_bytes / 8 * 7
+                && !self.saturated(input.now_us)
     }
 
     /// Far away: TCP has sent faster than C for an eighth of a round trip, and no train was faster: C is the path's.
@@ -112,8 +117,17 @@ impl Notify {
     /// From one bunch of requests to the next.
     pub(super) fn bunch_us(&self) -> u64 {
         let requests = self.bdp_bytes() / self.request().max(1);
-        let most = if self.far() { (requests / FAR_BUNCH_REQUESTS).clamp(BUNCHES, FAR_BUNCHES) } else { BUNCHES };
+        let most = (requests / FAR_BUNCH_REQUESTS).clamp(BUNCHES, self.most_bunches());
         self.rtt_us() / (requests / BUNCH_REQUESTS).clamp(1, most)
+    }
+
+    fn most_bunches(&self) -> u64 {
+        if self.far() { FAR_BUNCHES } else { BUNCHES }
+    }
+
+    /// Looks in a round trip, while bunches show something.
+    pub(super) fn fine_looks(&self) -> u64 {
+        LOOKS * self.most_bunches()
     }
 
     /// What the start asks for on average: C, but no more than twice what arrives, as TCP's slow start, and half as much
@@ -152,6 +166,7 @@ impl Notify {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rate::per_second;
     use crate::{DiskState, Limits, PathState};
 
     #[test]
@@ -168,7 +183,16 @@ mod tests {
         }
     }
 
-    /// So many requests of 64 KiB fill the path; a bunch has at least two of them, far away four where it is one of many.
+    /// On a path that so many requests of 64 KiB fill.
+    fn starting(rtt_us: u32, requests: u64) -> Notify {
+        let mut law = Notify::new(Limits::default());
+        (law.phase, law.counts_packets, law.request_bytes) = (Phase::Start, true, 64 << 10);
+        law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, mss_bytes: 1024, ..PathState::default() });
+        law.capacity = per_second(requests * law.request() + 1, law.rtt_us()) + 1;
+        law
+    }
+
+    /// So many requests fill the path; a bunch has at least two of them, far away four where it is one of many.
     #[test]
     fn far_away_bunches_are_shorter() {
         for (rtt_us, requests, bunches) in [
@@ -179,10 +203,7 @@ mod tests {
             (100_000, 60, 15),
             (100_000, 400, 20),
         ] {
-            let mut law = Notify::new(Limits::default());
-            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, ..PathState::default() });
-            (law.counts_packets, law.request_bytes) = (true, 64 << 10);
-            law.capacity = crate::rate::per_second(requests * law.request() + 1, law.rtt_us()) + 1;
+            let law = starting(rtt_us, requests);
             assert_eq!(law.bunch_us(), law.rtt_us() / bunches, "{requests} requests, {rtt_us} us");
         }
     }
@@ -192,10 +213,7 @@ mod tests {
     fn no_bunch_begins_where_tcp_is_ahead_of_trains_but_one_that_has_begun_is_paused_for() {
         const RTT_US: u32 = 100_000;
         let room = |rtt_us: u32, cwnd: u64, grown: u64, asks: bool, new_bunch: bool| {
-            let mut law = Notify::new(Limits::default());
-            (law.phase, law.counts_packets, law.request_bytes) = (Phase::Start, true, 64 << 10);
-            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us, mss_bytes: 1024, ..PathState::default() });
-            law.capacity = crate::rate::per_second(400 * law.request() + 1, law.rtt_us()) + 1;
+            let mut law = starting(rtt_us, 400);
             law.path.snd_cwnd_pkts = (cwnd * 64) as u32;
             law.path.ssthresh_pkts = u32::MAX;
             law.window_bytes = 400 * law.request();

@@ -260,12 +260,7 @@ impl Notify {
     /// Finest look at the counters that is worth while: a hundredth of a round trip, a tenth of a bunch of requests, and no
     /// load on the machine.
     pub(super) fn fine_us(&self) -> u64 {
-        let looks = match (self.fine(), self.far()) {
-            (false, _) => 100,
-            (true, false) => 200,
-            (true, true) => 400,
-        };
-        (self.rtt_us() / looks).clamp(LOOK_US, 5_000)
+        (self.rtt_us() / if self.fine() { self.fine_looks() } else { 100 }).clamp(LOOK_US, 5_000)
     }
 
     /// The start keeps up with slow start: each round trip counts, and so does each packet.
