@@ -26,8 +26,15 @@
  * longest of the latest: that was no loss by chance, but a queue that
  * overflowed, however short, and maybe other flows' too. It takes twice as many
  * round trips until more is tried, each time that nothing has been gained since
- * the reduction before; but eight where reductions have left less than five
- * eighths of what has been carried: that was others', who may have gone.
+ * the reduction before, at any queue; but eight where reductions have left less
+ * than five eighths of what has been carried: that was others', who may have
+ * gone.
+ *
+ * A reduction at no queue was by chance, and asks for no such wait; where there
+ * are many of these no time without one is long. So two round trips after it
+ * are enough; but within 32 of it only while srtt shows no queue: a short one
+ * may be other flows', and more would overflow it. (A connection that has not
+ * been reduced yet is taken for one that was at the first look.)
  *
  * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
  * path runs empty, and what refills it at such a rate makes a queue though less
@@ -67,6 +74,8 @@
 #define REGAIN_MAX_WAIT_TRIPS	256
 /* But where others have taken the path */
 #define REGAIN_OTHERS_WAIT_TRIPS	8
+/* And after a loss by chance */
+#define REGAIN_CHANCE_WAIT_TRIPS	2
 /* fq counts the headers of a packet, too: this many bytes, at most. */
 #define REGAIN_HEADER_BYTES	100
 /* A rate is packets per microsecond, times two to the power of this. */
@@ -75,6 +84,12 @@
 static u32 regain_queue_us(const struct iscsit_regain *regain, u32 rtt_us)
 {
 	return rtt_us - min(rtt_us, minmax_get(&regain->rtt_us));
+}
+
+/* Such a queue is none: it may be jitter of a packet. */
+static bool regain_no_queue(const struct iscsit_regain *regain, u32 queue_us)
+{
+	return queue_us <= minmax_get(&regain->rtt_us) / 64;
 }
 
 /* srtt shows a queue: no more is needed in flight. */
@@ -160,24 +175,43 @@ static void regain_reduced(struct iscsit_regain *regain,
 					    REGAIN_LONG_TRIPS, regain->trips,
 					    queue_us);
 	u32 rate = minmax_get(&regain->rate);
+	bool marked = tcp->reduced_cause == ISCSIT_CAUSE_CWR_LOCAL ||
+		      tcp->reduced_cause == ISCSIT_CAUSE_CWR_ECN;
+	bool queued = marked || !regain_no_queue(regain, queue_us);
 
-	if (tp->snd_ssthresh < carried_pkts / 8 * 5)
-		regain->wait_trips = REGAIN_OTHERS_WAIT_TRIPS;
-	else if (rate > regain->reduced_rate + regain->reduced_rate / 16)
-		regain->wait_trips = REGAIN_WAIT_TRIPS;
-	else
-		regain->wait_trips = clamp(2 * regain->wait_trips,
-					   REGAIN_WAIT_TRIPS,
-					   REGAIN_MAX_WAIT_TRIPS);
-	/* A queue of no more than the latter may be jitter of a packet. */
-	regain->overflow = tcp->reduced_cause == ISCSIT_CAUSE_CWR_LOCAL ||
-			   tcp->reduced_cause == ISCSIT_CAUSE_CWR_ECN ||
-			   queue_us > max(longest_us / 4 * 3,
-					  minmax_get(&regain->rtt_us) / 64);
-	regain->reduced_rate = rate;
+	regain->overflow = marked || (queued && queue_us > longest_us / 4 * 3);
+	if (queued) {
+		if (tp->snd_ssthresh < carried_pkts / 8 * 5)
+			regain->wait_trips = REGAIN_OTHERS_WAIT_TRIPS;
+		else if (rate > regain->queued_rate +
+				regain->queued_rate / 16)
+			regain->wait_trips = REGAIN_WAIT_TRIPS;
+		else
+			regain->wait_trips = clamp(2 * regain->wait_trips,
+						   REGAIN_WAIT_TRIPS,
+						   REGAIN_MAX_WAIT_TRIPS);
+		regain->queued_rate = rate;
+		regain->queued_trip = regain->trips;
+	}
 	regain->reduced_trip = regain->trips;
 	regain->reductions = tcp->reductions;
 	regain->even_us = 0;
+}
+
+/* More is not tried yet. */
+static bool regain_waits(const struct iscsit_regain *regain)
+{
+	return regain->trips - regain->queued_trip <= regain->wait_trips ||
+	       regain->trips - regain->reduced_trip <= REGAIN_CHANCE_WAIT_TRIPS;
+}
+
+/* Losses are few, or there is no queue that more would overflow. */
+static bool regain_has_room(const struct iscsit_regain *regain,
+			    const struct tcp_sock *tp)
+{
+	return regain->trips - regain->reduced_trip > REGAIN_WAIT_TRIPS ||
+	       regain_no_queue(regain,
+			       regain_queue_us(regain, tp->srtt_us >> 3));
 }
 
 /**
@@ -259,7 +293,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	if (tcp->reductions != regain->reductions)
 		regain_reduced(regain, tcp, tp);
 
-	waits = regain->trips - regain->reduced_trip <= regain->wait_trips;
+	waits = regain_waits(regain);
 	overflowed = waits && regain->overflow;
 	iscsit_regain_bound_pacing(regain, sk,
 				   regain_pacing(regain, sk, overflowed));
@@ -273,6 +307,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 		if (!overflowed)
 			tp->snd_ssthresh = min(carried, cwnd + max(cwnd / 4, 1));
 	} else if (!waits && tp->is_cwnd_limited &&
+		   regain_has_room(regain, tp) &&
 		   regain->trips != regain->tried_trip) {
 		regain->tried_trip = regain->trips;
 		tp->snd_ssthresh = cwnd + max(cwnd / 16, 1);

@@ -294,6 +294,8 @@ static void more_than_it_has_carried(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 
+	/* The first look counts as a reduction by chance. */
+	trip(t, 0);
 	expect_trip(test, 0, CARRIED + CARRIED / 16);
 
 	/* Once in a round trip */
@@ -305,36 +307,85 @@ static void more_than_it_has_carried(struct kunit *test)
 	expect_trip(test, 0, CARRIED);
 }
 
-/* Round trips from a reduction until more than this is tried */
-static int waits(struct regain_test *t, u32 cwnd)
+/* Round trips, with such a queue, until more than this is tried */
+static int trips_until_more(struct regain_test *t, u32 queue_us, u32 cwnd)
 {
 	int trips = 0;
 
-	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
 	set_window(t, cwnd);
 	while (t->tp.snd_ssthresh <= cwnd && trips < 1000) {
-		trip(t, 0);
+		trip(t, queue_us);
 		trips++;
 	}
 	return trips;
 }
 
+/* Those from a reduction on */
+static int waits(struct regain_test *t, enum iscsit_cause cause, u32 cwnd)
+{
+	reduce(t, 0, cause);
+	trip(t, 0);
+	return trips_until_more(t, 0, cwnd);
+}
+
 static void longer_waits_without_gain(struct kunit *test)
 {
+	static const int expected[] = { 33, 65, 129, 257, 257 };
 	struct regain_test *t = test->priv;
+	int i;
 
-	KUNIT_EXPECT_EQ(test, waits(t, CARRIED), 33);
-	KUNIT_EXPECT_EQ(test, waits(t, CARRIED), 65);
-	KUNIT_EXPECT_EQ(test, waits(t, CARRIED), 129);
-	KUNIT_EXPECT_EQ(test, waits(t, CARRIED), 257);
-	KUNIT_EXPECT_EQ(test, waits(t, CARRIED), 257);
+	for (i = 0; i < ARRAY_SIZE(expected); i++)
+		KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_CWR_ECN, CARRIED),
+				expected[i]);
 
 	/* More by a sixteenth, and 70 is no less than five eighths of it. */
 	t->carries = 112;
 	set_window(t, 112);
 	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, waits(t, 112), 33);
+	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_CWR_ECN, 112), 33);
+}
+
+/* Though it has not overflowed: what was carried is regained at once. */
+static void long_ones_after_a_loss_at_a_queue(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	trip(t, 8000);
+	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
+	expect_trip(test, 0, 87);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED), 33);
+	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
+	expect_trip(test, 0, 87);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED), 65);
+}
+
+/* Which have no part in those after a loss at a queue */
+static void short_ones_after_a_loss_by_chance(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_RECOVERY, CARRIED), 3);
+	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_CWR_ECN, CARRIED), 33);
+	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_RECOVERY, CARRIED), 3);
+	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_CWR_ECN, CARRIED), 65);
+
+	reduce(t, 0, ISCSIT_CAUSE_CWR_ECN);
+	pass_trips(t, 100);
+	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_RECOVERY, CARRIED), 29);
+}
+
+/* A queue that is no more than jitter is none. */
+static void long_ones_with_a_queue_after_a_loss_by_chance(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, MIN_RTT_US / 64, CARRIED), 3);
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, MIN_RTT_US / 64 + 1, CARRIED),
+			33);
 }
 
 /* 70 packets are left of what was carried before the latest 48 round trips. */
@@ -356,10 +407,13 @@ static void short_ones_where_others_took_the_path(struct kunit *test)
 		t->carries = cases[i].carries;
 		set_window(t, t->carries);
 		trip(t, 0);
-		KUNIT_EXPECT_EQ(test, waits(t, t->carries), cases[i].at_once);
+		KUNIT_EXPECT_EQ(test,
+				waits(t, ISCSIT_CAUSE_CWR_ECN, t->carries),
+				cases[i].at_once);
 		t->carries = CARRIED;
 		pass_trips(t, 96);
-		KUNIT_EXPECT_EQ(test, waits(t, CARRIED), cases[i].later);
+		KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_CWR_ECN, CARRIED),
+				cases[i].later);
 		pass_trips(t, 512);
 	}
 }
@@ -506,6 +560,9 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(longer_waits_without_gain),
+	KUNIT_CASE(long_ones_after_a_loss_at_a_queue),
+	KUNIT_CASE(short_ones_after_a_loss_by_chance),
+	KUNIT_CASE(long_ones_with_a_queue_after_a_loss_by_chance),
 	KUNIT_CASE(short_ones_where_others_took_the_path),
 	KUNIT_CASE(pacing),
 	KUNIT_CASE(pacing_by_a_rate_of_longer_ago),
