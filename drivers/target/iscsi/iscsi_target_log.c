@@ -125,6 +125,7 @@ VISIBLE_IF_KUNIT void iscsit_log_put_conn(u8 *p, const struct iscsit_tcp *tcp,
 	put_unaligned_be32(state->sndbuf_bytes, p + 156);
 	put_unaligned_be32(info->tcpi_notsent_bytes, p + 160);
 	put_unaligned_be32(state->counts[ISCSIT_CAUSE_CWR_TLP].count, p + 164);
+	put_unaligned_be32(state->reduced_rtt_us, p + 168);
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_log_put_conn);
 

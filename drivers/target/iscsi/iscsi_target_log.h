@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-#define ISCSIT_LOG_CONN_BYTES	168
+#define ISCSIT_LOG_CONN_BYTES	172
 
 struct iscsit_tcp;
 struct iscsit_tcp_state;

@@ -58,6 +58,7 @@ static void conn_parameter(struct kunit *test)
 			.tcpi_notsent_bytes = at4(160),
 		},
 		.prior_cwnd_pkts = at4(16),
+		.reduced_rtt_us = at4(168),
 		.counts = {
 			[ISCSIT_CAUSE_CWR_LOCAL] = count_at(112),
 			[ISCSIT_CAUSE_CWR_ECN] = count_at(120),

@@ -402,6 +402,7 @@ void iscsit_tcp_query(struct iscsit_tcp *tcp, struct iscsit_tcp_state *state)
 	slow = lock_sock_fast(sk);
 	iscsit_tcp_settle(tcp);
 	state->prior_cwnd_pkts = tcp_sk(sk)->prior_cwnd;
+	state->reduced_rtt_us = tcp->reduced_rtt_us;
 	state->sndbuf_bytes = sk->sk_sndbuf;
 	memcpy(state->counts, tcp->counts, sizeof(state->counts));
 	unlock_sock_fast(sk, slow);

@@ -122,6 +122,7 @@ struct iscsit_tcp {
  * @tcp: there is a TCP socket: the fields that follow are valid
  * @info: as getsockopt(TCP_INFO) gives it
  * @prior_cwnd_pkts: congestion window before the latest reduction
+ * @reduced_rtt_us: round trip at that time; 0: none yet
  * @sndbuf_bytes: size of the send buffer
  * @counts: events by cause
  */
@@ -131,6 +132,7 @@ struct iscsit_tcp_state {
 	bool tcp;
 	struct tcp_info info;
 	u32 prior_cwnd_pkts;
+	u32 reduced_rtt_us;
 	u32 sndbuf_bytes;
 	struct iscsit_tcp_count counts[__ISCSIT_CAUSE_MAX];
 };

@@ -471,6 +471,7 @@ fn path_state(asked_us: u64, command_window: u16, connection: &Connection) -> Pa
         snd_cwnd_pkts: figures.snd_cwnd_pkts,
         ssthresh_pkts: figures.ssthresh_pkts,
         prior_cwnd_pkts: figures.prior_cwnd_pkts,
+        reduced_rtt_us: figures.reduced_rtt_us,
         srtt_us: figures.srtt_us,
         min_rtt_us: figures.min_rtt_us,
         snd_wnd_bytes: figures.snd_wnd_bytes,

@@ -55,7 +55,7 @@ def expected_page(cdb: bytes, tsih: int, connections: int) -> list[int | None] |
     if code != PAGE or subpage or control > 1 or pointer > 1:
         return None
     session = [0, 0, 3, 32, *b"LIO-CWND", 1, 0, 0, connections, *tsih.to_bytes(2), 0, COMMAND_WINDOW, *[None] * 16]
-    connection = [0, 1, 3, 168, 0, 0, *[None] * 166] * connections
+    connection = [0, 1, 3, 172, 0, 0, *[None] * 170] * connections
     parameters = connection if pointer else session + connection
     return [0x80 | PAGE, 0, *len(parameters).to_bytes(2), *parameters]
 

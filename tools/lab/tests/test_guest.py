@@ -116,6 +116,13 @@ def test_two_runs_are_identical_with_loss(results):
     assert without_wall(results["lossy"]) == without_wall(results["lossy again"])
 
 
+def test_the_page_tells_of_the_round_trip_at_a_reduction(results):
+    pages = [line["page"] for line in results["lossy"]["series"]["settings"] if "page" in line]
+    assert {page["reduced_rtt_us"] for page in pages if not page["prior_cwnd_pkts"]} == {0}
+    reduced = [page for page in pages if page["recovery"]["count"]]
+    assert reduced and all(page["min_rtt_us"] <= page["reduced_rtt_us"] < 2 * page["min_rtt_us"] for page in reduced)
+
+
 def test_another_seed_loses_other_packets(results):
     assert results["lossy"]["series"]["events"] != results["another seed"]["series"]["events"]
 

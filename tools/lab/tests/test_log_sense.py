@@ -15,7 +15,7 @@ pytestmark = pytest.mark.guest
 
 SETTINGS = ("workload.kind=verify", "workload.size_mb=16", "target.backstore=ramdisk")
 TIMEOUT_S = 600
-SESSION_BYTES, CONNECTION_BYTES = 4 + 32, 4 + 168
+SESSION_BYTES, CONNECTION_BYTES = 4 + 32, 4 + 172
 PAGE_BYTES = 4 + SESSION_BYTES + CONNECTION_BYTES  # of a session of one connection
 ALLOCATIONS = (0, 1, 2, 3, 4, 7, 8, PAGE_BYTES - 1, PAGE_BYTES, PAGE_BYTES + 1, 4096, 0xFFFF)
 GOOD, CHECK_CONDITION = 0x00, 0x02
@@ -108,7 +108,7 @@ def test_the_page_and_its_parameters(answers):
     status, page, _, residual_bytes = answers["page"]
     assert (status, page[:2]) == (GOOD, bytes([0xBC, 0x00]))  # DS, not SPF, 3Ch; no subpage
     values = parameters(page)
-    assert [len(value) for value in values.values()] == [32, 168]
+    assert [len(value) for value in values.values()] == [32, 172]
     assert list(values) == [0, 1]
     assert values[0][:8] == b"LIO-CWND"
     assert residual_bytes == 0xFFFF - PAGE_BYTES

@@ -31,6 +31,8 @@ pub struct PathState {
     pub snd_cwnd_pkts: u32,
     pub ssthresh_pkts: u32,
     pub prior_cwnd_pkts: u32,
+    /// Round trip when cwnd was reduced last; 0: never.
+    pub reduced_rtt_us: u32,
     pub srtt_us: u32,
     pub min_rtt_us: u32,
     pub snd_wnd_bytes: u32,

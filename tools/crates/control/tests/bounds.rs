@@ -53,7 +53,7 @@ fn any_received() -> impl Strategy<Value = Received> {
 }
 
 fn any_path() -> impl Strategy<Value = PathState> {
-    (prop::array::uniform15(any_number()), any_bytes()).prop_map(|(w, bytes_acked)| PathState {
+    (prop::array::uniform16(any_number()), any_bytes()).prop_map(|(w, bytes_acked)| PathState {
         command_window: w[0],
         mss_bytes: w[1],
         snd_cwnd_pkts: w[2],
@@ -69,6 +69,7 @@ fn any_path() -> impl Strategy<Value = PathState> {
         cwr_tlp: w[12],
         asked_us: w[13].into(),
         ssthresh_pkts: w[14],
+        reduced_rtt_us: w[15],
         bytes_acked,
     })
 }

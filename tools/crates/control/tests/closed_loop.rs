@@ -159,7 +159,7 @@ impl Path {
         let mut page: Option<(u64, Option<(PathState, f64)>)> = None;
 
         let (mut tcp, mut in_flight, mut backlog, mut queue) = (Cubic::new(), 0.0, 0.0, 0.0);
-        let (mut cut_due, mut cut_until) = (u64::MAX, 0);
+        let (mut cut_due, mut cut_until, mut cut_rtt_us) = (u64::MAX, 0, 0);
         let (mut rival, mut rival_in_flight, mut rival_queue, mut rival_cut_until) = (Cubic::new(), 0.0, 0.0, 0);
         let mut rival_acks: VecDeque<f64> = vec![0.0; 2 * half_steps].into();
         let (mut asked, mut received, mut waiting_for_disk) = (0.0, 0.0, 0.0f64);
@@ -240,11 +240,12 @@ impl Path {
                     let told_us = self.rtt_us + ((queue + rival_queue) / self.rate * 1e6) as u64;
                     cut_due = now + if self.told_late { told_us } else { 0 };
                     cut_until = cut_due + self.rtt_us;
+                    cut_rtt_us = told_us as u32;
                 }
             }
             if now >= cut_due {
                 cut_due = u64::MAX;
-                path.prior_cwnd_pkts = (tcp.cwnd / MSS) as u32;
+                (path.prior_cwnd_pkts, path.reduced_rtt_us) = ((tcp.cwnd / MSS) as u32, cut_rtt_us);
                 path.recovery += 1;
                 tcp.cut(now);
             }

@@ -26,6 +26,7 @@ fn sample() -> Page {
                 recovery: EventCount { count: 3, prior_cwnd_pkts: 20 },
                 notsent_bytes: 0x0102_0304,
                 cwr_tlp_count: 7,
+                reduced_rtt_us: 20_000,
                 ..Figures::default()
             },
         }],
@@ -34,7 +35,7 @@ fn sample() -> Page {
 
 prop_compose! {
     fn figures()(
-        a in any::<[u32; 11]>(), b in any::<[u64; 8]>(), e in any::<[(u32, u32); 4]>(), c in any::<(u64, [u32; 4])>(),
+        a in any::<[u32; 11]>(), b in any::<[u64; 8]>(), e in any::<[(u32, u32); 4]>(), c in any::<(u64, [u32; 4])>(), reduced_rtt_us in any::<u32>(),
         mss_bytes in 1..=MAX_MSS_BYTES, snd_cwnd_pkts in 1..=MAX_CWND_PKTS,
         srtt_us in prop_oneof![Just(0), MAX_RTT_US / 2..=MAX_RTT_US],
         min_rtt_us in prop_oneof![Just(MIN_RTT_NOT_SET), 0..=MAX_RTT_US],
@@ -47,7 +48,7 @@ prop_compose! {
             bytes_retrans: b[4], busy_us: b[5], rwnd_limited_us: b[6], sndbuf_limited_us: b[7],
             cwr_local: event(0), cwr_ecn: event(1), recovery: event(2), loss: event(3),
             read_outstanding_bytes: c.0, total_retrans_pkts: c.1[0], sndbuf_bytes: c.1[1], notsent_bytes: c.1[2],
-            cwr_tlp_count: c.1[3],
+            cwr_tlp_count: c.1[3], reduced_rtt_us,
         }
     }
 }
@@ -119,14 +120,15 @@ proptest! {
 #[test]
 fn offsets_are_the_documented_ones() {
     let bytes = sample().encode();
-    assert_eq!(bytes.len(), CONNECTION_AT + 4 + 168);
-    assert_eq!(bytes[..8], [0xbc, 0, 0, 208, 0, 0, 3, 32]);
+    assert_eq!(bytes.len(), CONNECTION_AT + 4 + 172);
+    assert_eq!(bytes[..8], [0xbc, 0, 0, 212, 0, 0, 3, 32]);
     let at = |offset: usize, length: usize| &bytes[CONNECTION_AT + 4 + offset..][..length];
-    assert_eq!(bytes[CONNECTION_AT..][..4], [0, 1, 3, 168]);
+    assert_eq!(bytes[CONNECTION_AT..][..4], [0, 1, 3, 172]);
     assert_eq!(at(2, 2), [0b111, 3]);
     assert_eq!(at(4, 8), [0, 0, 5, 0xa8, 0, 0, 0, 10]);
     assert_eq!(at(128, 8), [0, 0, 0, 3, 0, 0, 0, 20]);
     assert_eq!(at(160, 4), [1, 2, 3, 4]);
+    assert_eq!(at(168, 4), [0, 0, 0x4e, 0x20]);
 }
 
 #[test]
@@ -145,12 +147,12 @@ fn each_refusal_has_its_name() {
         bytes[at] = value;
         Page::parse(&bytes).unwrap_err()
     };
-    assert_eq!(refused(0, 0x3c), Error::Header([0x3c, 0, 0, 208]));
+    assert_eq!(refused(0, 0x3c), Error::Header([0x3c, 0, 0, 212]));
     assert_eq!(refused(8, b'X'), Error::Signature);
     assert_eq!(refused(16, 2), Error::Version(2));
-    assert_eq!(refused(3, 204), Error::Length("a connection parameter"));
-    assert_eq!(refused(3, 212), Error::Truncated { have: 208, need: 212 });
-    assert_eq!(refused(CONNECTION_AT + 3, 164), Error::Length("a connection parameter"));
+    assert_eq!(refused(3, 208), Error::Length("a connection parameter"));
+    assert_eq!(refused(3, 216), Error::Truncated { have: 212, need: 216 });
+    assert_eq!(refused(CONNECTION_AT + 3, 168), Error::Length("a connection parameter"));
     assert_eq!(refused(CONNECTION_AT + 4 + 3, 5), Error::Nonsense { field: "ca_state", value: 5 });
     assert_eq!(refused(CONNECTION_AT + 4 + 11, 0), Error::Nonsense { field: "snd_cwnd_pkts", value: 0 });
 }
