@@ -293,7 +293,10 @@ impl Notify {
         let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
         // One loss may be told of by several of them.
         let new = entries(&path).into_iter().zip(entries(&self.path)).map(|(now, before)| now.wrapping_sub(before));
-        let told = new.max().unwrap_or(0);
+        let told = new.clone().max().unwrap_or(0);
+        if told > 0 {
+            self.read.losses.marked = new.skip(2).any(|entries| entries > 0);
+        }
         let losses = self.news(told, path.asked_us);
         let lost_before = std::mem::replace(&mut self.lost, told > 0);
         let longer_by_us = self.longer_us.saturating_sub(path.min_rtt_us);

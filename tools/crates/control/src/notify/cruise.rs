@@ -155,7 +155,8 @@ impl Notify {
             return;
         }
         // A long queue that lost something is no burst.
-        let proven_us = if congested { queue_us } else { standing_us };
+        let overflowed = congested && !self.lost_by_chance();
+        let proven_us = if overflowed { queue_us } else { standing_us };
         if self.overflows() {
             self.read.losses.own_us.clear();
             self.read.losses.lossy_until_us = self.read.losses.lossy_until_us.map(|us| us.min(input.now_us));
@@ -186,7 +187,7 @@ impl Notify {
         }
         // A cut that is not yet judged is not the next one's measure.
         let long_us = if self.trial.is_none() { self.queue_long_us() } else { self.queue_high_us() };
-        let long = proven_us > long_us && judged && (congested || input.now_us >= self.cuts.until_us);
+        let long = proven_us > long_us && judged && (overflowed || input.now_us >= self.cuts.until_us);
         if let Some(rate) = rate.filter(|_| long) {
             self.shorten(input, rate, proven_us);
         } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked()) {
@@ -260,7 +261,7 @@ impl Notify {
         let rate = self.lately(rate);
         let known = self.capacity.min(self.read.reached);
         // A longer path loses nothing; and a cut that is not judged yet may have been too little.
-        let lost = self.read.losses.last_us == Some(input.now_us) && self.trial.is_none();
+        let lost = self.read.losses.last_us == Some(input.now_us) && !self.lost_by_chance() && self.trial.is_none();
         if lost && input.share.is_none() && much_slower(rate, known) && self.slows_again(input.now_us) {
             self.capacity = self.others(input.now_us, self.capacity);
             self.forget_queues();

@@ -51,7 +51,7 @@ impl Notify {
         self.read.losses.add(1, input.now_us);
         let path_bytes = asked_bytes.saturating_sub(self.late_bytes());
         let pkts = path_bytes.div_ceil(u64::from(self.path.mss_bytes).max(1));
-        self.path.prior_cwnd_pkts = pkts.min(u32::MAX.into()) as u32;
+        (self.path.prior_cwnd_pkts, self.path.reduced_rtt_us) = (pkts.min(u32::MAX.into()) as u32, 0);
     }
 
     /// Of the losses that a page tells of, those which are news. It may have been asked for before the target knew of one.

@@ -38,7 +38,8 @@ impl Notify {
         let lump = self.lump();
         // Where the kernel is late to use a greater depth, an unused one says nothing about the readers.
         let prompt = input.disks.iter().all(|d| d.prompt || !d.reading);
-        let overflowed = self.blocked(input.now_us, THRESHOLD_TRIPS);
+        let chance = self.blocked_by_chance();
+        let overflowed = !chance && self.blocked(input.now_us, THRESHOLD_TRIPS);
         let bunches = prompt && !overflowed && self.asks_in_bunches(input, asked);
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
         let kept = used.max(if self.few(input.now_us) { FEW_LEFT_BYTES } else { 0 });
@@ -51,7 +52,8 @@ impl Notify {
             self.read.bunches.credit = Credit::default();
         }
         // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
-        let careful = self.blocked(input.now_us, RECOVERY_TRIPS) && input.share.is_none();
+        let trips = if chance { REPAIR_TRIPS } else { RECOVERY_TRIPS };
+        let careful = self.blocked(input.now_us, trips) && input.share.is_none();
         if careful {
             self.read.short_us = input.now_us;
         }
@@ -325,6 +327,28 @@ pub(super) mod tests {
             law.last_tick_us = now_us - carried(1_000_000, 64 * lump * 1_000_000 / RATE);
             law.fill(&Input { now_us, path: None, received: None, share: None, disks: &disks });
             assert!((most - 4..=most).contains(&(law.filled_bytes / lump)), "{}", law.filled_bytes / lump);
+        }
+    }
+
+    /// In so many round trips after the hole, with the queue that there was and when the page was asked for.
+    #[test]
+    fn after_a_loss_by_chance_all_of_w_is_let_through_sooner() {
+        for (trips, queue_us, asked_trip, all) in
+            [(3, 0, 51, true), (2, 0, 51, false), (3, 5_000, 51, false), (3, 0, 49, false), (9, 5_000, 51, true)]
+        {
+            let mut law = holed(RATE, 400);
+            law.path.command_window = 512;
+            law.path.reduced_rtt_us = RTT_US as u32 + queue_us;
+            law.path.asked_us = asked_trip * RTT_US;
+            law.read.holes.blocked_us = Some(50 * RTT_US);
+            let now_us = (50 + trips) * RTT_US;
+            (law.filled_bytes, law.moving_us, law.last_tick_us) = (law.window_bytes, now_us, now_us);
+            let (in_flight, request_bytes) = (1000, 16 << 10);
+            let disk = DiskState { reading: true, in_flight, request_bytes, max_depth: 512, ..DiskState::default() };
+            law.readers.look(now_us, RTT_US, &[disk]);
+            law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
+            let found = law.filled_bytes == law.window_bytes;
+            assert_eq!(found, all, "{trips} round trips, {queue_us} us, told of by {asked_trip}");
         }
     }
 

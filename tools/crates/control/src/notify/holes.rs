@@ -134,6 +134,11 @@ impl Notify {
     pub(super) fn blocked(&self, now_us: u64, trips: u64) -> bool {
         self.read.holes.blocked_us.is_some_and(|blocked_us| now_us - blocked_us <= trips * self.trip_us())
     }
+
+    /// One that has, was for a loss by chance, as a later page tells.
+    pub(super) fn blocked_by_chance(&self) -> bool {
+        self.read.holes.blocked_us.is_some_and(|blocked_us| blocked_us <= self.path.asked_us) && self.lost_by_chance()
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub(super) struct Losses {
     /// That were told of, and not yet answered; and when the page before the first of these was asked for.
     pub(super) unanswered: u32,
     pub(super) since_us: u64,
+    /// The latest were told of as marks, or as tails that a probe has repaired.
+    pub(super) marked: bool,
     /// When one was told of last, once the start was over.
     pub(super) last_us: Option<u64>,
     /// Until then one may be of a step that was taken back.
@@ -72,7 +74,8 @@ impl Notify {
         let apart_us = BLAME_TRIPS * self.trip_us();
         let last_us = self.read.losses.own_us.last().copied();
         let again = last_us.is_some_and(|us| now_us - us <= apart_us);
-        if again || self.overflows() || self.brimful() || !self.alone(input) {
+        let full = self.overflows() || self.brimful() && !self.lost_by_chance();
+        if again || full || !self.alone(input) {
             return;
         }
         let since_us = self.read.losses.since_us.max(self.read.began_us).max(last_us.unwrap_or(0));
@@ -98,7 +101,7 @@ impl Notify {
     ) -> bool {
         let (now_us, shared) = (input.now_us, input.share.is_some());
         self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
-        if rate.is_some_and(|rate| self.elsewhere(rate)) {
+        if self.lost_by_chance() || rate.is_some_and(|rate| self.elsewhere(rate)) {
             return false;
         }
         self.steps.patience.lose(now_us, self.rtt_us());
@@ -192,6 +195,14 @@ impl Notify {
     /// All of the path was in flight when something was lost last.
     fn filled_path(&self) -> bool {
         self.path_bytes().min(self.lost_bytes()) >= self.brim_bytes()
+    }
+
+    /// There was no queue when something was lost last, as the target tells; not even one that is taken for the path's length.
+    /// But a mark is asked for; and of a tail that was lost it tells a round trip later.
+    pub(super) fn lost_by_chance(&self) -> bool {
+        let Self { path, .. } = self;
+        let queue_us = u64::from(path.reduced_rtt_us.saturating_sub(path.min_rtt_us));
+        !self.read.losses.marked && path.reduced_rtt_us > 0 && queue_us < self.queue_low_us().max(self.none_us())
     }
 
     /// Nearly all that the path holds.
@@ -305,6 +316,26 @@ mod tests {
             let requests = if overflows { 10 } else { 11 };
             let found = given_way(&mut law, 100, 1_900_000);
             assert_eq!(found, (overflows, requests), "{held_us} {before_us} {queue_us} us {shallow}");
+        }
+    }
+
+    /// However long the queue is by the time that a page tells of it. One of 0.6 ms may run empty.
+    #[test]
+    fn a_loss_at_no_queue_is_by_chance() {
+        for (reduced_us, floor_us, marked, chance) in [
+            (0, 0, false, false),
+            (20_000, 0, false, true),
+            (20_600, 0, false, true),
+            (20_700, 0, false, false),
+            (20_700, 20_700, false, false), // a queue that is taken for the path's length
+            (20_000, 0, true, false),
+        ] {
+            let mut law = lost(300, 300, 4_000, 100);
+            (law.path.reduced_rtt_us, law.floor_us, law.read.losses.marked) = (reduced_us, floor_us, marked);
+            assert_eq!(law.lost_by_chance(), chance, "{reduced_us} us");
+            assert_eq!(given_way(&mut law, 100, 1_900_000).0, !chance, "{reduced_us} us");
+            law.own_losses(&at(100), 1);
+            assert_eq!(!law.read.losses.own_us.is_empty(), chance, "{reduced_us} us");
         }
     }
 

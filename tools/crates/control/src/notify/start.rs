@@ -39,6 +39,10 @@ pub(super) struct Found {
     full_us: Option<u64>,
     /// Successive pages with too long a queue.
     queued_trips: u32,
+    /// C still doubled before the latest hole.
+    doubled: bool,
+    /// That was for a loss by chance.
+    interrupted: bool,
 }
 
 impl Found {
@@ -57,14 +61,17 @@ impl Notify {
         self.find(input.now_us);
         let goal = self.window_for(self.capacity);
         // Where trains show nothing, more than C arrives only if it is asked for. While C doubles, what they have shown of it is
-        // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few. What
-        // is advertised beyond C a short queue has to hold.
+        // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few. After
+        // a loss by chance cwnd grows by a sixteenth in a round trip, and trains are no faster than that. What is advertised
+        // beyond C a short queue has to hold.
         let (ahead, question_bytes) = if self.advertises {
             (self.capacity / 16, 0)
         } else if self.blind() {
             (if self.coarse() { self.request_rate().max(self.capacity / 8) } else { self.capacity / 4 }, 0)
         } else if self.doubles() && !self.fine() {
             (self.capacity / 8, if self.far() { self.request() } else { 0 })
+        } else if self.found.interrupted && self.trains_tell() {
+            ((self.capacity - self.capacity_before()).clamp(self.capacity / 32, self.capacity / 8), 0)
         } else {
             (0, 0)
         };
@@ -83,12 +90,15 @@ impl Notify {
         let losses = std::mem::take(&mut self.read.losses.unanswered);
         let congested = losses > 0;
         let overdrawn = self.overdrawn(input.now_us);
+        let overflowed = congested && (overdrawn || !self.lost_by_chance());
         if congested {
             self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
         }
         if congested && !overdrawn {
             self.own_losses(input, losses);
-            if 2 * self.filled_bytes > goal {
+            if !overflowed {
+                self.found.interrupted |= self.found.doubled;
+            } else if 2 * self.filled_bytes > goal {
                 // No queue holds less than has waited in it.
                 self.read.losses.shallow |= self.queue_us() <= self.slack_us();
                 self.quiet.lose(input.now_us, self.rtt_us());
@@ -99,7 +109,7 @@ impl Notify {
             return;
         }
         let filled =
-            self.filled_bytes + self.request() > goal || congested && self.blocked(input.now_us, RECOVERY_TRIPS);
+            self.filled_bytes + self.request() > goal || overflowed && self.blocked(input.now_us, RECOVERY_TRIPS);
         if self.capacity == 0 || !filled || !self.undrained(input) {
             return; // A loss from less is the path's own.
         }
@@ -110,7 +120,7 @@ impl Notify {
         let least_us = if self.looks_finely() { 0 } else { 2 * START_PAGE_US };
         let settle_us = (SETTLE_TRIPS * trip_us).max(least_us);
         let settled = full_us >= settle_us;
-        if congested {
+        if overflowed {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.found.proven.max(rate.unwrap_or(0)));
             self.enter(Phase::Cruise, format!("loss at {} kB while starting", goal / 1000));
@@ -204,6 +214,7 @@ impl Notify {
             if seen > self.capacity {
                 (self.capacity, self.found.proven, self.found.full_us) = (seen, seen, None);
             }
+            self.found.doubled = self.doubles();
         } else {
             self.read.bunches.train_us = now_us;
         }
@@ -424,6 +435,53 @@ mod tests {
                 (waits, law.read.losses.shallow),
                 (overflows, shallow),
                 "{requests} requests, {before}, {queue_us} us"
+            );
+        }
+    }
+
+    /// And is no threshold. The slack is 2.6 ms, a queue of 0.7 ms may run empty.
+    #[test]
+    fn a_loss_by_chance_does_not_end_it() {
+        for (lost_us, doubled, starts, ahead) in
+            [(20_000, true, true, true), (20_000, false, true, false), (20_800, true, false, false)]
+        {
+            let (now_us, rtt_us, request_bytes) = (1_000_000, 20_000, 16 << 10);
+            let mut law = Notify::new(Limits::default());
+            let (min_rtt_us, srtt_us, command_window) = (rtt_us, rtt_us, 512);
+            let reduced_rtt_us = lost_us;
+            law.note(PathState {
+                min_rtt_us,
+                srtt_us,
+                reduced_rtt_us,
+                command_window,
+                mss_bytes: 1448,
+                ..PathState::default()
+            });
+            (law.capacity, law.request_bytes, law.counts_packets) = (12_500_000, request_bytes, true);
+            law.enter(Phase::Start, String::new());
+            (law.found.train, law.found.doubled) = (law.capacity, doubled);
+            law.filled_bytes = law.window_for(law.capacity);
+            (law.last_tick_us, law.moving_us) = (now_us, now_us);
+            (law.read.losses.unanswered, law.read.holes.last_us) = (1, Some(now_us));
+            let disk = DiskState {
+                reading: true,
+                prompt: true,
+                in_flight: 17,
+                request_bytes,
+                max_depth: 512,
+                ..DiskState::default()
+            };
+            law.readers.look(now_us, rtt_us.into(), &[disk]);
+            let input = Input { now_us, path: None, received: None, share: None, disks: &[disk] };
+            (0..2).for_each(|_| law.start(&input));
+            let waits = law.quiet.until_us >= now_us + 1_000_000;
+            let found = (law.phase == Phase::Start, law.read.losses.shallow, waits);
+            assert_eq!(found, (starts, !starts, !starts), "{lost_us} us, doubled {doubled}");
+            let more = carried(law.capacity / 32, rtt_us.into());
+            assert_eq!(
+                law.window_bytes >= law.window_for(law.capacity) + more,
+                ahead,
+                "{lost_us} us, doubled {doubled}"
             );
         }
     }
