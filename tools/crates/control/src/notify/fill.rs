@@ -42,7 +42,11 @@ impl Notify {
         let overflowed = !chance && self.blocked(input.now_us, THRESHOLD_TRIPS);
         let bunches = prompt && !overflowed && self.asks_in_bunches(input, asked);
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
-        let kept = used.max(if self.few(input.now_us) { FEW_LEFT_BYTES } else { 0 });
+        // The question takes the place of a request; in Cruise more is asked for for that, where the queue is not short. And
+        // bunches make a queue as long as they are.
+        let starts = self.phase == Phase::Start && !self.fine() && !self.doubles();
+        let question = if starts && self.far_pages() { lump } else { 0 };
+        let kept = used.saturating_add(question).max(if self.few(input.now_us) { FEW_LEFT_BYTES } else { 0 });
         let left = self.filled_bytes > kept && !self.readers.compete();
         if left {
             (self.read.left_us, self.bucket_bytes) = (Some(input.now_us), lump);
@@ -153,7 +157,10 @@ impl Notify {
             // Trains err by a few parts in a hundred, which a short queue does not hold.
             rate - if overflowed { rate / 32 } else { 0 }
         } else {
-            rate + rate / if overflowed { 64 } else { 16 }
+            // What readers leave and come back to far away, where trains have told C, has to show nothing. Nearer it may come in
+            // slots, of which trains tell more.
+            let told = self.phase == Phase::Start && self.far_pages() && self.returns(now_us) && self.trains_tell();
+            rate + rate / if overflowed || told { 64 } else { 16 }
         }
     }
 
@@ -178,6 +185,11 @@ impl Notify {
         (bytes <= window_bytes / 4 * 3 && !self.readers.compete()).then_some(bytes.min(self.window_bytes))
     }
 
+    /// Readers have left some of W unused lately.
+    fn returns(&self, now_us: u64) -> bool {
+        self.read.left_us.is_some_and(|left_us| now_us - left_us <= RETURN_US)
+    }
+
     /// From one look to the next.
     pub(super) fn look_us(&self, now_us: u64, starts: bool) -> u64 {
         if self.read.leisure {
@@ -190,8 +202,11 @@ impl Notify {
         } else {
             // Readers that leave and come back are to be seen before W has left the path, or all of it would be asked for
             // at once.
-            let returns = self.read.left_us.is_some_and(|left_us| now_us - left_us <= RETURN_US);
-            let least_us = if returns { (self.rtt_us() / 2).clamp(RETURN_LOOK_US, FULL_LOOK_US) } else { FULL_LOOK_US };
+            let least_us = if self.returns(now_us) {
+                (self.rtt_us() / 2).clamp(RETURN_LOOK_US, FULL_LOOK_US)
+            } else {
+                FULL_LOOK_US
+            };
             least_us.max(self.rtt_us() / 4)
         }
     }
@@ -327,6 +342,64 @@ pub(super) mod tests {
             law.last_tick_us = now_us - carried(1_000_000, 64 * lump * 1_000_000 / RATE);
             law.fill(&Input { now_us, path: None, received: None, share: None, disks: &disks });
             assert!((most - 4..=most).contains(&(law.filled_bytes / lump)), "{}", law.filled_bytes / lump);
+        }
+    }
+
+    /// Far away in Start, where it is always on its way; but not while C grows.
+    #[test]
+    fn the_question_is_no_reader_that_has_left() {
+        let (cruise, start) = (Phase::Cruise, Phase::Start);
+        for (rtt_us, in_flight, phase, before, grown_us, left) in [
+            (40_000, 10, start, RATE, None, false),
+            (40_000, 10, cruise, RATE, None, true),
+            (40_000, 9, start, RATE, None, true),
+            (39_999, 10, start, RATE, None, true),
+            (40_000, 10, start, RATE / 2, None, true),
+            (40_000, 10, start, RATE, Some(50 * RTT_US), true),
+        ] {
+            let mut law = holed(RATE, 400);
+            (law.path.command_window, law.path.min_rtt_us, law.phase) = (512, rtt_us, phase);
+            (law.floor_us, law.counts_packets, law.read.bunches.grown_us) = (0, true, grown_us);
+            law.found.lately.push_back((0, before));
+            let (lump, now_us, request_bytes) = (law.request(), 50 * RTT_US, 16 << 10);
+            (law.window_bytes, law.filled_bytes) = (40 * lump, 12 * lump);
+            let disk = DiskState {
+                reading: true,
+                prompt: true,
+                in_flight,
+                request_bytes,
+                max_depth: 512,
+                ..DiskState::default()
+            };
+            law.readers.look(now_us, rtt_us.into(), &[disk]);
+            (law.moving_us, law.last_tick_us) = (now_us, now_us);
+            law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
+            let found = law.read.left_us.is_some();
+            assert_eq!(found, left, "{rtt_us} us, {in_flight} requests, {phase:?}, {before} B/s, {grown_us:?}");
+        }
+    }
+
+    /// Far away, where trains have told C, and not after longer than two seconds. In Cruise others fill the queue.
+    #[test]
+    fn what_a_reader_comes_back_to_in_start_is_hardly_more_than_c() {
+        let (cruise, start) = (Phase::Cruise, Phase::Start);
+        for (phase, rtt_us, train, left_us, more) in [
+            (start, 40_000, RATE, Some(0), 64),
+            (start, 39_999, RATE, Some(0), 16),
+            (start, 40_000, RATE, None, 16),
+            (start, 40_000, RATE / 2, Some(0), 16),
+            (cruise, 40_000, RATE, Some(0), 16),
+        ] {
+            let mut law = holed(RATE, 400);
+            (law.phase, law.found.train, law.read.left_us) = (phase, train, left_us);
+            (law.path.min_rtt_us, law.floor_us) = (rtt_us, 0);
+            law.meter.clear();
+            let rate = |now_us| law.fill_rate(now_us, false, false, None);
+            assert_eq!(
+                (rate(RETURN_US), rate(RETURN_US + 1)),
+                (RATE + RATE / more, RATE + RATE / 16),
+                "{phase:?}, {rtt_us} us, {train} B/s"
+            );
         }
     }
 
