@@ -183,8 +183,7 @@ static void regain_reduced(struct iscsit_regain *regain,
 	if (queued) {
 		if (tp->snd_ssthresh < carried_pkts / 8 * 5)
 			regain->wait_trips = REGAIN_OTHERS_WAIT_TRIPS;
-		else if (rate > regain->queued_rate +
-				regain->queued_rate / 16)
+		else if (rate > regain->queued_rate + regain->queued_rate / 16)
 			regain->wait_trips = REGAIN_WAIT_TRIPS;
 		else
 			regain->wait_trips = clamp(2 * regain->wait_trips,

@@ -292,10 +292,11 @@ impl Notify {
     fn note(&mut self, mut path: PathState) {
         let entries = |path: &PathState| [path.recovery, path.loss, path.cwr_ecn, path.cwr_tlp];
         // One loss may be told of by several of them.
-        let new = entries(&path).into_iter().zip(entries(&self.path)).map(|(now, before)| now.wrapping_sub(before));
-        let told = new.clone().max().unwrap_or(0);
+        let (now, before) = (entries(&path), entries(&self.path));
+        let [recovery, loss, cwr_ecn, cwr_tlp] = std::array::from_fn(|i| now[i].wrapping_sub(before[i]));
+        let told = recovery.max(loss).max(cwr_ecn).max(cwr_tlp);
         if told > 0 {
-            self.read.losses.marked = new.skip(2).any(|entries| entries > 0);
+            self.read.losses.marked = cwr_ecn.max(cwr_tlp) > 0;
         }
         let losses = self.news(told, path.asked_us);
         let lost_before = std::mem::replace(&mut self.lost, told > 0);
@@ -384,6 +385,11 @@ impl Notify {
         (self.request_us() / 4).max(if self.advertises { self.rtt_us() / 32 } else { 0 })
     }
 
+    /// A queue shorter than this shows nothing that waits.
+    fn least_queue_us(&self) -> u64 {
+        self.queue_low_us().max(self.none_us())
+    }
+
     /// A queue this short may run empty.
     fn queue_low_us(&self) -> u64 {
         self.request_us() / 4 + self.rtt_us() / 256
@@ -416,7 +422,7 @@ impl Notify {
         // A path that is full at C brings no more than C, W or no W.
         let more = short && self.window_bytes < self.window_for(self.capacity)
             || rate.is_some_and(|rate| rate > self.capacity.saturating_add(self.capacity / 128));
-        let none = queue_us < self.queue_low_us().max(self.none_us());
+        let none = queue_us < self.least_queue_us();
         none && waiting < most_waiting && more && self.asked_in_full()
     }
 

@@ -35,7 +35,8 @@ fn sample() -> Page {
 
 prop_compose! {
     fn figures()(
-        a in any::<[u32; 11]>(), b in any::<[u64; 8]>(), e in any::<[(u32, u32); 4]>(), c in any::<(u64, [u32; 4])>(), reduced_rtt_us in any::<u32>(),
+        a in any::<[u32; 11]>(), b in any::<[u64; 8]>(), e in any::<[(u32, u32); 4]>(), c in any::<(u64, [u32; 4])>(),
+        reduced_rtt_us in any::<u32>(),
         mss_bytes in 1..=MAX_MSS_BYTES, snd_cwnd_pkts in 1..=MAX_CWND_PKTS,
         srtt_us in prop_oneof![Just(0), MAX_RTT_US / 2..=MAX_RTT_US],
         min_rtt_us in prop_oneof![Just(MIN_RTT_NOT_SET), 0..=MAX_RTT_US],

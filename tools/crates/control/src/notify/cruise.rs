@@ -546,6 +546,11 @@ pub(super) mod tests {
         law
     }
 
+    /// One that takes greater depths at once, and has so many requests in flight.
+    pub(in super::super) fn prompt_disk(in_flight: u32, request_bytes: u32) -> DiskState {
+        DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth: 512, ..DiskState::default() }
+    }
+
     pub(in super::super) fn at(trip: u64) -> Input<'static> {
         Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] }
     }

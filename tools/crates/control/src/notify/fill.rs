@@ -214,6 +214,7 @@ impl Notify {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::cruise::tests::prompt_disk;
     use super::*;
     use crate::{DiskState, Limits, PathState};
 
@@ -314,8 +315,7 @@ pub(super) mod tests {
             (law.window_bytes, law.filled_bytes) = (20 * lump, 8 * lump);
             for (looks, in_flight) in [most_asked, 0, 0].into_iter().enumerate() {
                 let now_us = now_us + looks as u64 * 1_000;
-                let (reading, prompt, request_bytes, max_depth) = (true, true, lump as u32, 512);
-                let disk = DiskState { reading, prompt, in_flight, request_bytes, max_depth, ..DiskState::default() };
+                let disk = prompt_disk(in_flight, lump as u32);
                 law.readers.look(now_us, RTT_US, &[disk]);
                 (law.moving_us, law.last_tick_us) = (now_us, now_us);
                 law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
@@ -363,14 +363,7 @@ pub(super) mod tests {
             law.found.lately.push_back((0, before));
             let (lump, now_us, request_bytes) = (law.request(), 50 * RTT_US, 16 << 10);
             (law.window_bytes, law.filled_bytes) = (40 * lump, 12 * lump);
-            let disk = DiskState {
-                reading: true,
-                prompt: true,
-                in_flight,
-                request_bytes,
-                max_depth: 512,
-                ..DiskState::default()
-            };
+            let disk = prompt_disk(in_flight, request_bytes);
             law.readers.look(now_us, rtt_us.into(), &[disk]);
             (law.moving_us, law.last_tick_us) = (now_us, now_us);
             law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });

@@ -184,7 +184,7 @@ impl Notify {
     /// All of the path was in flight, and something waits, no less than has stood and lost nothing: the queue may be short.
     fn brimful(&self) -> bool {
         let queue_us = self.queue_us();
-        queue_us > self.queue_low_us().max(self.none_us()) && self.longest(queue_us) && self.filled_path()
+        queue_us > self.least_queue_us() && self.longest(queue_us) && self.filled_path()
     }
 
     /// None that has stood and lost nothing was longer, by half a request's time.
@@ -200,9 +200,8 @@ impl Notify {
     /// There was no queue when something was lost last, as the target tells; not even one that is taken for the path's length.
     /// But a mark is asked for; and of a tail that was lost it tells a round trip later.
     pub(super) fn lost_by_chance(&self) -> bool {
-        let Self { path, .. } = self;
-        let queue_us = u64::from(path.reduced_rtt_us.saturating_sub(path.min_rtt_us));
-        !self.read.losses.marked && path.reduced_rtt_us > 0 && queue_us < self.queue_low_us().max(self.none_us())
+        let queue_us = u64::from(self.path.reduced_rtt_us.saturating_sub(self.path.min_rtt_us));
+        !self.read.losses.marked && self.path.reduced_rtt_us > 0 && queue_us < self.least_queue_us()
     }
 
     /// Nearly all that the path holds.

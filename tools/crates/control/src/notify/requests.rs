@@ -114,6 +114,7 @@ impl Notify {
 #[cfg(test)]
 mod tests {
     use super::super::SPARE_COMMANDS;
+    use super::super::cruise::tests::prompt_disk;
     use super::*;
     use crate::{DiskState, Limits, PathState, Strategy};
 
@@ -185,14 +186,7 @@ mod tests {
             (law.phase, law.capacity) = (Phase::Cruise, rate);
             (law.request_bytes, law.wanted_request_bytes) = (request_bytes, request_bytes);
             law.window_bytes = law.window_for(law.capacity);
-            let disk = DiskState {
-                reading: true,
-                prompt: true,
-                in_flight,
-                request_bytes,
-                max_depth: 512,
-                ..DiskState::default()
-            };
+            let disk = prompt_disk(in_flight, request_bytes);
             law.readers.look(1 << 40, rtt_us.into(), &[disk]);
             law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[disk] });
             assert_eq!(law.wanted_request_bytes, kib << 10, "{in_flight} in flight, {rate} B/s");

@@ -294,9 +294,10 @@ impl Notify {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cruise::tests::prompt_disk;
     use super::*;
     use crate::rate::carried;
-    use crate::{DiskState, Limits, PathState};
+    use crate::{Limits, PathState};
 
     const TRIP_US: u64 = 200_000;
     const REQUEST_BYTES: u32 = 128 << 10;
@@ -391,9 +392,7 @@ mod tests {
             law.found.train = train;
             law.filled_bytes = law.window_for(law.capacity);
             (law.read.holes.last_us, law.counts_packets) = (hole_us, true);
-            let (in_flight, max_depth) = ((law.filled_bytes / law.request()) as u32, 512);
-            let disk =
-                DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
+            let disk = prompt_disk((law.filled_bytes / law.request()) as u32, request_bytes);
             (law.read.began_us, law.moving_us, law.last_tick_us) = (began_us, began_us, began_us);
             let over_us = (began_us..).step_by(1_000).find(|&now_us| {
                 law.meter.push(now_us, carried(10_000_000, now_us));
@@ -425,9 +424,7 @@ mod tests {
             law.enter(Phase::Start, String::new());
             (law.filled_bytes, law.last_tick_us, law.moving_us) = (requests * law.request(), now_us, now_us);
             (law.read.losses.unanswered, law.read.losses.shallow) = (1, before);
-            let (in_flight, max_depth) = (requests as u32, 512);
-            let disk =
-                DiskState { reading: true, prompt: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
+            let disk = prompt_disk(requests as u32, request_bytes);
             law.readers.look(now_us, rtt_us.into(), &[disk]);
             law.start(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
             let waits = law.quiet.until_us >= now_us + 1_000_000;
@@ -439,7 +436,7 @@ mod tests {
         }
     }
 
-    /// And is no threshold. The slack is 2.6 ms, a queue of 0.7 ms may run empty.
+    /// And is no threshold. The slack is 2.6 ms, a queue of 0.4 ms may run empty.
     #[test]
     fn a_loss_by_chance_does_not_end_it() {
         for (lost_us, doubled, starts, ahead) in
@@ -463,14 +460,7 @@ mod tests {
             law.filled_bytes = law.window_for(law.capacity);
             (law.last_tick_us, law.moving_us) = (now_us, now_us);
             (law.read.losses.unanswered, law.read.holes.last_us) = (1, Some(now_us));
-            let disk = DiskState {
-                reading: true,
-                prompt: true,
-                in_flight: 17,
-                request_bytes,
-                max_depth: 512,
-                ..DiskState::default()
-            };
+            let disk = prompt_disk(17, request_bytes);
             law.readers.look(now_us, rtt_us.into(), &[disk]);
             let input = Input { now_us, path: None, received: None, share: None, disks: &[disk] };
             (0..2).for_each(|_| law.start(&input));
