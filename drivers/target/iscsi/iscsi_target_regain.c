@@ -40,12 +40,13 @@
  * path runs empty, and what refills it at such a rate makes a queue though less
  * is in flight than the path holds. So once ssthresh is known, that is, the
  * first slow start is over, pacing is bounded by the best rate, also of longer
- * ago, and a sixteenth. Where cwnd in a round trip is more than that there is
- * no bound, but after a reduction at a queue, outside slow start, until more
- * may be tried; and then none of less than half of that (where all of cwnd had
- * been used the best rate is more), or, while srtt shows a queue, which others
- * may fill, of less than all of it. TCP heeds it from the next acknowledgment
- * on.
+ * ago, and a sixteenth; or by less, what makes half of the queue in a round trip
+ * at which cwnd was reduced though nothing had been gained since the time
+ * before. Where cwnd in a round trip is more than that there is no bound, but
+ * after a reduction at a queue, outside slow start, until more may be tried; and
+ * then none of less than half of that (where all of cwnd had been used the best
+ * rate is more), or, while srtt shows a queue, which others may fill, of less
+ * than all of it. TCP heeds it from the next acknowledgment on.
  */
 
 #include <kunit/visibility.h>
@@ -181,14 +182,18 @@ static void regain_reduced(struct iscsit_regain *regain,
 
 	regain->overflow = marked || (queued && queue_us > longest_us / 4 * 3);
 	if (queued) {
+		bool gained = rate > regain->queued_rate +
+				     regain->queued_rate / 16;
+
 		if (tp->snd_ssthresh < carried_pkts / 8 * 5)
 			regain->wait_trips = REGAIN_OTHERS_WAIT_TRIPS;
-		else if (rate > regain->queued_rate + regain->queued_rate / 16)
+		else if (gained)
 			regain->wait_trips = REGAIN_WAIT_TRIPS;
 		else
 			regain->wait_trips = clamp(2 * regain->wait_trips,
 						   REGAIN_WAIT_TRIPS,
 						   REGAIN_MAX_WAIT_TRIPS);
+		regain->queued_us = gained ? 0 : queue_us;
 		regain->queued_rate = rate;
 		regain->queued_trip = regain->trips;
 	}
@@ -237,6 +242,18 @@ VISIBLE_IF_KUNIT void iscsit_regain_bound_pacing(struct iscsit_regain *regain,
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_bound_pacing);
 
+/* What may be paced beyond such a rate */
+static u32 regain_beyond(const struct iscsit_regain *regain, u32 rate)
+{
+	u32 rtt_us = max(minmax_get(&regain->rtt_us), 1U);
+	u32 most = rate / 16;
+
+	if (!regain->queued_us)
+		return most;
+	return min_t(u64, most, div_u64((u64)rate * regain->queued_us,
+					2 * rtt_us));
+}
+
 /*
  * The bound, ~0UL for none. Where others fill a queue the best rate becomes what
  * they leave, and a bound by that would lower it again and again.
@@ -246,7 +263,7 @@ static unsigned long regain_pacing(const struct iscsit_regain *regain,
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 rate = minmax_get(&regain->long_rate);
-	u64 most = (u64)rate + rate / 16;
+	u64 most = (u64)rate + regain_beyond(regain, rate);
 	u64 bytes = tp->mss_cache;
 	u64 used;
 

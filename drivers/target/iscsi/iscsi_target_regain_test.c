@@ -430,17 +430,17 @@ static void pacing(struct kunit *test)
 		/* What has been carried, and a sixteenth */
 		{ 0, 0, 70, 70, 106 },
 		{ 0, 0, 70, 100, 106 },
-		{ 1000, 0, 70, 70, 106 },
+		{ 3000, 0, 70, 70, 106 },
 		/* Also where cwnd is more, after an overflow */
-		{ 1000, 0, 150, 150, 106 },
+		{ 3000, 0, 150, 150, 106 },
 		{ 6000, 2500, 150, 150, 106 },
 		/* No less than cwnd in a round trip, where srtt shows one */
 		{ 6000, 5000, 150, 150, 120 },
 		{ 0, 0, 106, 106, 106 },
 		{ 0, 0, 107, 107, 0 },
 		/* Slow start beyond that, and the first one */
-		{ 1000, 0, 150, 200, 0 },
-		{ 1000, 0, 70, TCP_INFINITE_SSTHRESH, 0 },
+		{ 3000, 0, 150, 200, 0 },
+		{ 3000, 0, 70, TCP_INFINITE_SSTHRESH, 0 },
 	};
 	struct regain_test *t = test->priv;
 	struct sock *sk = (struct sock *)&t->tp;
@@ -470,6 +470,35 @@ static void pacing(struct kunit *test)
 	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
 	trip(t, 0);
 	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, 106 * 55000ul);
+}
+
+/* Of 1 ms, half of which is a fortieth of the round trip */
+static void pacing_by_a_queue_at_which_nothing_is_gained(struct kunit *test)
+{
+	static const struct {
+		u32 carries;
+		u32 pkts;
+	} cases[] = {
+		{ CARRIED, 106 },
+		{ CARRIED, 102 },
+		{ 112, 119 },
+		{ 112, 114 },
+	};
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		t->carries = cases[i].carries;
+		set_window(t, t->carries);
+		trip(t, 0);
+		reduce(t, 1000, ISCSIT_CAUSE_RECOVERY);
+		trip(t, 0);
+		KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate,
+				cases[i].pkts * 50000ul - 1000);
+		KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate,
+				cases[i].pkts * 50000ul + 50000);
+	}
 }
 
 /* By which ssthresh is raised no more */
@@ -565,6 +594,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(long_ones_with_a_queue_after_a_loss_by_chance),
 	KUNIT_CASE(short_ones_where_others_took_the_path),
 	KUNIT_CASE(pacing),
+	KUNIT_CASE(pacing_by_a_queue_at_which_nothing_is_gained),
 	KUNIT_CASE(pacing_by_a_rate_of_longer_ago),
 	KUNIT_CASE(pacing_by_no_less_than_half_of_cwnd),
 	KUNIT_CASE(pacing_until_more_may_be_tried),
