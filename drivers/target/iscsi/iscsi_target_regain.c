@@ -21,6 +21,11 @@
  *	delay-based congestion control algorithm for high-speed networks",
  *	VALUETOOLS 2006) adds ten packets where there is no queue.
  *
+ *	It is half of cwnd instead, while that is at most a quarter more than
+ *	what was delivered, which tells of cwnd a round trip later, if slow start
+ *	has ended by a reduction at no queue: then it has not found what the path
+ *	carries. Not any more after srtt has shown a queue, or a reduction at one.
+ *
  * Both are left to the congestion control after a reduction that a mark or the
  * own device asked for, or at a queue of more than three quarters of the
  * longest of the latest: that was no loss by chance, but a queue that
@@ -196,6 +201,9 @@ static void regain_reduced(struct iscsit_regain *regain,
 		regain->queued_us = gained ? 0 : queue_us;
 		regain->queued_rate = rate;
 		regain->queued_trip = regain->trips;
+		regain->interrupted = false;
+	} else if (tp->prior_ssthresh >= TCP_INFINITE_SSTHRESH) {
+		regain->interrupted = true;
 	}
 	regain->reduced_trip = regain->trips;
 	regain->reductions = tcp->reductions;
@@ -314,8 +322,11 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	iscsit_regain_bound_pacing(regain, sk,
 				   regain_pacing(regain, sk, overflowed));
 
-	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR ||
-	    tcp_in_slow_start(tp) || regain_queues(regain, tp))
+	if (regain_queues(regain, tp)) {
+		regain->interrupted = false;
+		return;
+	}
+	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR || tcp_in_slow_start(tp))
 		return;
 
 	carried = regain_carried(regain, minmax_get(&regain->rate));
@@ -325,8 +336,11 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	} else if (!waits && tp->is_cwnd_limited &&
 		   regain_has_room(regain, tp) &&
 		   regain->trips != regain->tried_trip) {
+		bool starts = regain->interrupted &&
+			      cwnd <= carried + carried / 4;
+
 		regain->tried_trip = regain->trips;
-		tp->snd_ssthresh = cwnd + max(cwnd / 16, 1);
+		tp->snd_ssthresh = cwnd + max(cwnd / (starts ? 2 : 16), 1);
 	}
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look);

@@ -307,6 +307,41 @@ static void more_than_it_has_carried(struct kunit *test)
 	expect_trip(test, 0, CARRIED);
 }
 
+/* A chance loss has ended slow start, and a quarter more than was carried. */
+static void much_more_where_slow_start_was_interrupted(struct kunit *test)
+{
+	static const struct {
+		u32 prior_ssthresh;
+		u32 reduced_queue_us;
+		u32 queue_us;
+		u32 cwnd;
+		u32 ssthresh;
+	} cases[] = {
+		{ TCP_INFINITE_SSTHRESH, 0, 0, CARRIED, 150 },
+		{ TCP_INFINITE_SSTHRESH, 0, 0, 122, 183 },
+		{ TCP_INFINITE_SSTHRESH, 0, 0, 126, 133 },
+		/* The next one does not change that. */
+		{ CARRIED, 0, 0, CARRIED, 150 },
+		/* A queue does, then or later. */
+		{ TCP_INFINITE_SSTHRESH, MIN_RTT_US / 64 + 1, 0, CARRIED, 106 },
+		{ TCP_INFINITE_SSTHRESH, 0, MIN_RTT_US / 8 + 1, CARRIED, 106 },
+		{ CARRIED, 0, 0, CARRIED, 106 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		set_window(t, CARRIED);
+		trip(t, 0);
+		reduce(t, cases[i].reduced_queue_us, ISCSIT_CAUSE_RECOVERY);
+		t->tp.prior_ssthresh = cases[i].prior_ssthresh;
+		trip(t, cases[i].queue_us);
+		pass_trips(t, 40);
+		set_window(t, cases[i].cwnd);
+		expect_trip(test, 0, cases[i].ssthresh);
+	}
+}
+
 /* Round trips, with such a queue, until more than this is tried */
 static int trips_until_more(struct regain_test *t, u32 queue_us, u32 cwnd)
 {
@@ -588,6 +623,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_queue_that_a_reduction_leaves_as_it_is),
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
+	KUNIT_CASE(much_more_where_slow_start_was_interrupted),
 	KUNIT_CASE(longer_waits_without_gain),
 	KUNIT_CASE(long_ones_after_a_loss_at_a_queue),
 	KUNIT_CASE(short_ones_after_a_loss_by_chance),
