@@ -258,7 +258,9 @@ impl Notify {
 
     /// The link is busy all the time: what arrives is what it carries.
     fn shorten(&mut self, input: &Input<'_>, rate: u64, queue_us: u64) {
-        let rate = self.lately(rate);
+        // What a hole has held back is no slower path.
+        let before_hole = self.before_hole(input.now_us).unwrap_or(0).min(self.capacity);
+        let rate = self.lately(rate).max(before_hole);
         let known = self.capacity.min(self.read.reached);
         // A longer path loses nothing; and a cut that is not judged yet may have been too little.
         let lost = self.read.losses.last_us == Some(input.now_us) && !self.lost_by_chance() && self.trial.is_none();
@@ -655,6 +657,26 @@ pub(super) mod tests {
             }
             law.shorten(&at(100), 11_400_000, 20_000);
             assert_eq!(law.capacity, capacity, "{now} B/s, {others}");
+        }
+    }
+
+    /// What came just before it is, and a packet; unless it is long ago.
+    #[test]
+    fn what_a_hole_has_held_back_is_no_slower_path() {
+        for (hole, before, capacity) in [
+            (None, 12_000_000, 5_000_000),
+            (Some(99), 12_000_000, 12_000_000),
+            (Some(99), 6_000_000, 6_072_400),
+            (Some(99), 4_000_000, 5_000_000),
+            (Some(60), 12_000_000, 5_000_000),
+        ] {
+            let mut law = cruising(20_000);
+            (law.capacity, law.path.mss_bytes) = (12_000_000, 1448);
+            law.window_bytes = law.window_for(law.capacity);
+            law.read.holes.last_us = hole.map(|trip| trip * RTT_US);
+            law.read.holes.first = hole.map(|trip| (trip * RTT_US, before));
+            law.shorten(&at(100), 5_000_000, 20_000);
+            assert_eq!(law.capacity, capacity, "{hole:?}, {before} B/s");
         }
     }
 

@@ -64,8 +64,8 @@ impl Notify {
         if !hole || input.now_us - self.moving_us <= self.rtt_us() / 2 {
             return false;
         }
-        // Where cwnd makes none, what came before may be all that it let through, and no slower path.
-        if !(self.read.holes.open && self.alone(input) && self.cut_holds_back()) {
+        // Where it is not, what came before may be all that cwnd let through, and no slower path.
+        if !(self.read.holes.open && self.alone(input) && self.holds_on()) {
             (self.filled_bytes, self.bucket_bytes) = (self.filled_bytes.min(self.lump()), self.lump());
             self.slow_down(input, asked);
         }
@@ -73,13 +73,14 @@ impl Notify {
         true
     }
 
-    /// cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6), is no more than the path holds: TCP paces what it sends, lets
-    /// no more through than that, and would soon have nothing to send if no more were asked for. A long queue is to become
-    /// shorter first.
-    fn cut_holds_back(&self) -> bool {
+    /// TCP would soon have nothing to send if no more were asked for. cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6),
+    /// is no more than the path holds: TCP paces what it sends, and lets no more through than that. Or the loss before was
+    /// by chance, and this one may be as well. A long queue is to become shorter first.
+    fn holds_on(&self) -> bool {
         let cwnd_bytes = self.path.cwnd_bytes();
         let cut_bytes = if self.lost { cwnd_bytes } else { cwnd_bytes / 10 * 7 };
-        self.phase == Phase::Cruise && !self.overflows() && (1..=self.bdp_bytes()).contains(&cut_bytes)
+        let cut = self.phase == Phase::Cruise && (1..=self.bdp_bytes()).contains(&cut_bytes);
+        (cut || self.lost_by_chance()) && !self.overflows()
     }
 
     /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into
@@ -130,6 +131,13 @@ impl Notify {
         self.read.holes.last_us.is_some_and(|hole_us| now_us - hole_us <= for_us)
     }
 
+    /// What came before a hole, if TCP's cut for it is a part of what the rate is taken over: half a round trip before it errs
+    /// by a packet.
+    pub(super) fn before_hole(&self, now_us: u64) -> Option<u64> {
+        let held_back = self.held_back(now_us, self.rate_span_us());
+        self.read.holes.first.filter(|_| held_back).map(|(_, rate)| rate + self.packet_rate())
+    }
+
     /// Within so many round trips a hole has let nothing through.
     pub(super) fn blocked(&self, now_us: u64, trips: u64) -> bool {
         self.read.holes.blocked_us.is_some_and(|blocked_us| now_us - blocked_us <= trips * self.trip_us())
@@ -150,18 +158,22 @@ mod tests {
 
     /// In the round trip that follows the first half of one without anything. 173 packets fill the path; of 247 as many are left.
     #[test]
-    fn a_hole_leaves_most_of_w_where_cwnd_lets_no_burst_through() {
-        for (snd_cwnd_pkts, told, queue_us, others, keeps) in [
-            (240, false, 0, false, true),
-            (250, false, 0, false, false),
-            (240, true, 0, false, false), // it has been cut
-            (170, true, 0, false, true),
-            (0, false, 0, false, false), // no page has told
-            (240, false, RTT_US / 2, false, false),
-            (240, false, 0, true, false),
+    fn a_hole_leaves_most_of_w_where_cwnd_lets_no_burst_through_or_the_last_was_by_chance() {
+        for (snd_cwnd_pkts, told, queue_us, others, chance, keeps) in [
+            (240, false, 0, false, false, true),
+            (250, false, 0, false, false, false),
+            (240, true, 0, false, false, false), // it has been cut
+            (170, true, 0, false, false, true),
+            (0, false, 0, false, false, false), // no page has told
+            (240, false, RTT_US / 2, false, false, false),
+            (240, false, 0, true, false, false),
+            (250, false, 0, false, true, true),
+            (250, false, RTT_US / 2, false, true, false),
+            (250, false, 0, true, true, false),
         ] {
             let mut law = holed(RATE, snd_cwnd_pkts);
             law.path.srtt_us += queue_us as u32;
+            law.path.reduced_rtt_us = if chance { law.path.min_rtt_us } else { 0 };
             law.rivals.until_us = if others { u64::MAX } else { 0 };
             (law.lost, law.read.holes.open, law.filled_bytes) = (told, true, law.window_bytes);
             let (in_flight, request_bytes) = ((law.window_bytes / law.request()) as u32, law.request_bytes);
@@ -173,7 +185,7 @@ mod tests {
             let filled_bytes = if keeps { law.window_bytes / 8 * 7 } else { law.request() };
             assert_eq!(
                 law.filled_bytes, filled_bytes,
-                "{snd_cwnd_pkts} packets, {told}, {queue_us} us, others {others}"
+                "{snd_cwnd_pkts} packets, {told}, {queue_us} us, others {others}, chance {chance}"
             );
         }
     }

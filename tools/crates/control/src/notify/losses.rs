@@ -108,10 +108,8 @@ impl Notify {
         if proven_us > self.queue_high_us() {
             return false;
         }
-        // TCP's cut is a part of what the rate is taken over; half a round trip before that errs by a packet.
-        let held_back = self.held_back(now_us, self.rate_span_us());
-        let before_hole = self.read.holes.first.filter(|_| held_back).map(|(_, rate)| rate + self.packet_rate());
         // While a change of the request size drains a queue less arrives for that.
+        let before_hole = self.before_hole(now_us);
         let taken = !input.changing() && before_hole.or(rate).is_some_and(|rate| self.taken(now_us, rate));
         // A queue that is taken for the path's length, and others'.
         if !shared && self.whole_queue_us() > self.queue_high_us() && taken {

@@ -118,7 +118,9 @@ impl Notify {
         let full_us = input.now_us - *self.found.full_us.get_or_insert(input.now_us);
         // Near by some round trips are less than what a host or a disk is late now and then; and pages tell of a queue.
         let least_us = if self.looks_finely() { 0 } else { 2 * START_PAGE_US };
-        let settle_us = (SETTLE_TRIPS * trip_us).max(least_us);
+        // After a loss by chance it takes as many until more arrives than before, which asks for more.
+        let trips = if self.found.interrupted { 2 * SETTLE_TRIPS } else { SETTLE_TRIPS };
+        let settle_us = (trips * trip_us).max(least_us);
         let settled = full_us >= settle_us;
         if overflowed {
             // A step too far is taken back.
@@ -188,11 +190,17 @@ impl Notify {
         }
     }
 
+    /// What comes within so long of a hole tells nothing of C.
+    fn hold_us(&self) -> u64 {
+        let trips = if self.found.interrupted { 1 } else { REPAIR_TRIPS + 1 };
+        trips * self.trip_us()
+    }
+
     /// C, from the trains in which packets arrive.
     fn find(&mut self, now_us: u64) {
         let span_us = self.rtt_us() * 3 / 2;
         // Whoever shares the path has lost something as well, and takes less for a moment.
-        if !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us()) {
+        if !self.held_back(now_us, self.hold_us()) {
             let rtt_us = self.rtt_us();
             let part_us = self.bunch_us() / 4;
             let bunch_looks = 2 * part_us / LOOK_US.max(now_us - self.last_tick_us);
@@ -364,16 +372,18 @@ mod tests {
         }
     }
 
-    /// What is with a late disk is found in Cruise; TCP that recovers, or grows, is waited for.
+    /// What is with a late disk is found in Cruise; TCP that recovers, or grows, is waited for; and what is asked for beyond C
+    /// after a loss by chance.
     #[test]
     fn less_than_trains_tell_is_waited_for_while_tcp_is_the_reason() {
         let began_us = 1_000_000;
-        for (snd_cwnd_pkts, hole_us, asked_us, train, trips) in [
-            (300, None, began_us, 12_500_000, 2),
-            (100, None, began_us, 12_500_000, 10),
-            (300, Some(0), began_us, 12_500_000, 10),
-            (300, None, 0, 12_500_000, 10),
-            (300, None, began_us, 8_000_000, 10),
+        for (snd_cwnd_pkts, hole_us, asked_us, train, interrupted, trips) in [
+            (300, None, began_us, 12_500_000, false, 2),
+            (100, None, began_us, 12_500_000, false, 10),
+            (300, Some(0), began_us, 12_500_000, false, 10),
+            (300, None, 0, 12_500_000, false, 10),
+            (300, None, began_us, 8_000_000, false, 10),
+            (300, None, began_us, 12_500_000, true, 4),
         ] {
             let (rtt_us, mss_bytes, request_bytes) = (20_000, 1448, 16 << 10);
             let mut law = Notify::new(Limits::default());
@@ -389,7 +399,7 @@ mod tests {
             });
             (law.capacity, law.request_bytes) = (12_500_000, request_bytes);
             law.enter(Phase::Start, String::new());
-            law.found.train = train;
+            (law.found.train, law.found.interrupted) = (train, interrupted);
             law.filled_bytes = law.window_for(law.capacity);
             (law.read.holes.last_us, law.counts_packets) = (hole_us, true);
             let disk = prompt_disk((law.filled_bytes / law.request()) as u32, request_bytes);
@@ -403,7 +413,10 @@ mod tests {
                 law.phase == Phase::Cruise
             });
             let over_trips = (over_us.unwrap_or(0) - began_us) / u64::from(rtt_us);
-            assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us, {train} B/s");
+            assert_eq!(
+                over_trips, trips,
+                "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us, {train} B/s, {interrupted}"
+            );
         }
     }
 
@@ -473,6 +486,27 @@ mod tests {
                 ahead,
                 "{lost_us} us, doubled {doubled}"
             );
+        }
+    }
+
+    /// But for a round trip after a loss by chance, from which on more is asked for.
+    #[test]
+    fn what_comes_soon_after_a_hole_tells_nothing() {
+        for (trips, interrupted, tells) in [(0, true, false), (2, true, true), (3, false, false), (4, false, true)] {
+            let mut law = Notify::new(Limits::default());
+            let (min_rtt_us, srtt_us) = (TRIP_US as u32, TRIP_US as u32);
+            law.note(PathState { min_rtt_us, srtt_us, mss_bytes: 1448, ..PathState::default() });
+            (law.request_bytes, law.counts_packets) = (REQUEST_BYTES, true);
+            law.enter(Phase::Start, String::new());
+            law.found.interrupted = interrupted;
+            law.read.holes.last_us = Some(10 * TRIP_US);
+            let now_us = (10 + trips) * TRIP_US;
+            for us in (now_us - 2 * TRIP_US..=now_us).step_by(1_000) {
+                law.meter.push(us, carried(12_500_000, us));
+            }
+            law.last_tick_us = now_us - 1_000;
+            law.find(now_us);
+            assert_eq!(law.capacity > 0, tells, "{trips} round trips, {interrupted}");
         }
     }
 
