@@ -258,9 +258,9 @@ impl Notify {
 
     /// The link is busy all the time: what arrives is what it carries.
     fn shorten(&mut self, input: &Input<'_>, rate: u64, queue_us: u64) {
-        // What a hole has held back is no slower path.
-        let before_hole = self.before_hole(input.now_us).unwrap_or(0).min(self.capacity);
-        let rate = self.lately(rate).max(before_hole);
+        // What a hole has held back is no slower path if the start, which asks for more than W, may have made it.
+        let before_hole = self.before_hole(input.now_us).filter(|_| self.has_started(input.now_us));
+        let rate = self.lately(rate).max(before_hole.unwrap_or(0).min(self.capacity));
         let known = self.capacity.min(self.read.reached);
         // A longer path loses nothing; and a cut that is not judged yet may have been too little.
         let lost = self.read.losses.last_us == Some(input.now_us) && !self.lost_by_chance() && self.trial.is_none();
@@ -660,23 +660,25 @@ pub(super) mod tests {
         }
     }
 
-    /// What came just before it is, and a packet; unless it is long ago.
+    /// What came just before it is, and a packet; unless the hole, or the start, is long ago.
     #[test]
-    fn what_a_hole_has_held_back_is_no_slower_path() {
-        for (hole, before, capacity) in [
-            (None, 12_000_000, 5_000_000),
-            (Some(99), 12_000_000, 12_000_000),
-            (Some(99), 6_000_000, 6_072_400),
-            (Some(99), 4_000_000, 5_000_000),
-            (Some(60), 12_000_000, 5_000_000),
+    fn what_a_hole_has_held_back_just_after_the_start_is_no_slower_path() {
+        for (over, hole, before, capacity) in [
+            (96, None, 12_000_000, 5_000_000),
+            (96, Some(99), 12_000_000, 12_000_000),
+            (96, Some(99), 6_000_000, 6_072_400),
+            (96, Some(99), 4_000_000, 5_000_000),
+            (96, Some(60), 12_000_000, 5_000_000),
+            (80, Some(99), 12_000_000, 5_000_000),
         ] {
             let mut law = cruising(20_000);
             (law.capacity, law.path.mss_bytes) = (12_000_000, 1448);
             law.window_bytes = law.window_for(law.capacity);
+            law.found.lately.push_back((over * RTT_US, law.capacity));
             law.read.holes.last_us = hole.map(|trip| trip * RTT_US);
             law.read.holes.first = hole.map(|trip| (trip * RTT_US, before));
             law.shorten(&at(100), 5_000_000, 20_000);
-            assert_eq!(law.capacity, capacity, "{hole:?}, {before} B/s");
+            assert_eq!(law.capacity, capacity, "{over}, {hole:?}, {before} B/s");
         }
     }
 

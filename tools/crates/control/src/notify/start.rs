@@ -271,6 +271,11 @@ impl Notify {
         self.phase == Phase::Start && self.capacity / 3 >= self.capacity_before() / 2
     }
 
+    /// The start has just been over.
+    pub(super) fn has_started(&self, now_us: u64) -> bool {
+        self.found.lately.back().is_some_and(|&(us, _)| now_us - us <= RECOVERY_TRIPS * self.trip_us())
+    }
+
     /// C one and a half round trips ago, or when the start began.
     pub(super) fn capacity_before(&self) -> u64 {
         self.found.lately.front().map_or(self.capacity, |&(_, capacity)| capacity)
