@@ -21,10 +21,11 @@
  *	delay-based congestion control algorithm for high-speed networks",
  *	VALUETOOLS 2006) adds ten packets where there is no queue.
  *
- *	It is half of cwnd instead, while that is at most a quarter more than
- *	what was delivered, which tells of cwnd a round trip later, if slow start
- *	has ended by a reduction at no queue: then it has not found what the path
- *	carries. Not any more after srtt has shown a queue, or a reduction at one.
+ *	It is half of cwnd instead if a reduction at no queue ended the first
+ *	slow start, which then has not found what the path carries: while cwnd
+ *	is at most a quarter more than what was delivered, which tells of it a
+ *	round trip later. No longer once srtt shows a queue, or a reduction is
+ *	at one.
  *
  * Both are left to the congestion control after a reduction that a mark or the
  * own device asked for, or at a queue of more than three quarters of the
@@ -45,13 +46,13 @@
  * path runs empty, and what refills it at such a rate makes a queue though less
  * is in flight than the path holds. So once ssthresh is known, that is, the
  * first slow start is over, pacing is bounded by the best rate, also of longer
- * ago, and a sixteenth; or by less, what makes half of the queue in a round trip
- * at which cwnd was reduced though nothing had been gained since the time
- * before. Where cwnd in a round trip is more than that there is no bound, but
- * after a reduction at a queue, outside slow start, until more may be tried; and
- * then none of less than half of that (where all of cwnd had been used the best
- * rate is more), or, while srtt shows a queue, which others may fill, of less
- * than all of it. TCP heeds it from the next acknowledgment on.
+ * ago, and a sixteenth; or by less, where the latest reduction at a queue had
+ * gained nothing since the one before: by what makes half of that queue in a
+ * round trip. Where cwnd in a round trip is more than that there is no bound,
+ * but after a reduction at a queue, outside slow start, until more may be
+ * tried; and then none of less than half of that (where all of cwnd had been
+ * used the best rate is more), or, while srtt shows a queue, which others may
+ * fill, of less than all of it. TCP heeds it from the next acknowledgment on.
  */
 
 #include <kunit/visibility.h>
@@ -92,10 +93,15 @@ static u32 regain_queue_us(const struct iscsit_regain *regain, u32 rtt_us)
 	return rtt_us - min(rtt_us, minmax_get(&regain->rtt_us));
 }
 
-/* Such a queue is none: it may be jitter of a packet. */
+/* A queue of no more is none: it may be jitter of a packet. */
+static u32 regain_jitter_us(const struct iscsit_regain *regain)
+{
+	return minmax_get(&regain->rtt_us) / 64;
+}
+
 static bool regain_no_queue(const struct iscsit_regain *regain, u32 queue_us)
 {
-	return queue_us <= minmax_get(&regain->rtt_us) / 64;
+	return queue_us <= regain_jitter_us(regain);
 }
 
 /* srtt shows a queue: no more is needed in flight. */
@@ -198,11 +204,12 @@ static void regain_reduced(struct iscsit_regain *regain,
 			regain->wait_trips = clamp(2 * regain->wait_trips,
 						   REGAIN_WAIT_TRIPS,
 						   REGAIN_MAX_WAIT_TRIPS);
-		regain->queued_us = gained ? 0 : queue_us;
+		regain->queued_us = gained ? 0 :
+			max(queue_us, regain_jitter_us(regain));
 		regain->queued_rate = rate;
 		regain->queued_trip = regain->trips;
 		regain->interrupted = false;
-	} else if (tp->prior_ssthresh >= TCP_INFINITE_SSTHRESH) {
+	} else if (regain->starting) {
 		regain->interrupted = true;
 	}
 	regain->reduced_trip = regain->trips;
@@ -263,8 +270,8 @@ static u32 regain_beyond(const struct iscsit_regain *regain, u32 rate)
 }
 
 /*
- * The bound, ~0UL for none. Where others fill a queue the best rate becomes what
- * they leave, and a bound by that would lower it again and again.
+ * The bound, ~0UL for none. Where others fill a queue the best rate becomes
+ * what they leave, and a bound by that would lower it again and again.
  */
 static unsigned long regain_pacing(const struct iscsit_regain *regain,
 				   const struct sock *sk, bool overflowed)
@@ -316,6 +323,9 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	regain_measure(regain, tp);
 	if (tcp->reductions != regain->reductions)
 		regain_reduced(regain, tcp, tp);
+	regain->starting = tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH;
+	if (regain->starting)
+		regain->interrupted = false;
 
 	waits = regain_waits(regain);
 	overflowed = waits && regain->overflow;
@@ -332,7 +342,8 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	carried = regain_carried(regain, minmax_get(&regain->rate));
 	if (cwnd < carried) {
 		if (!overflowed)
-			tp->snd_ssthresh = min(carried, cwnd + max(cwnd / 4, 1));
+			tp->snd_ssthresh = min(carried,
+					       cwnd + max(cwnd / 4, 1));
 	} else if (!waits && tp->is_cwnd_limited &&
 		   regain_has_room(regain, tp) &&
 		   regain->trips != regain->tried_trip) {

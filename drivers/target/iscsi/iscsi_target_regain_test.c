@@ -307,34 +307,35 @@ static void more_than_it_has_carried(struct kunit *test)
 	expect_trip(test, 0, CARRIED);
 }
 
-/* A chance loss has ended slow start, and a quarter more than was carried. */
+/* cwnd may be a quarter more than was carried. */
 static void much_more_where_slow_start_was_interrupted(struct kunit *test)
 {
 	static const struct {
-		u32 prior_ssthresh;
+		bool starting;
 		u32 reduced_queue_us;
 		u32 queue_us;
 		u32 cwnd;
 		u32 ssthresh;
 	} cases[] = {
-		{ TCP_INFINITE_SSTHRESH, 0, 0, CARRIED, 150 },
-		{ TCP_INFINITE_SSTHRESH, 0, 0, 122, 183 },
-		{ TCP_INFINITE_SSTHRESH, 0, 0, 126, 133 },
+		{ true, 0, 0, CARRIED, 150 },
+		{ true, 0, 0, 122, 183 },
+		{ true, 0, 0, 126, 133 },
 		/* The next one does not change that. */
-		{ CARRIED, 0, 0, CARRIED, 150 },
-		/* A queue does, then or later. */
-		{ TCP_INFINITE_SSTHRESH, MIN_RTT_US / 64 + 1, 0, CARRIED, 106 },
-		{ TCP_INFINITE_SSTHRESH, 0, MIN_RTT_US / 8 + 1, CARRIED, 106 },
-		{ CARRIED, 0, 0, CARRIED, 106 },
+		{ false, 0, 0, CARRIED, 150 },
+		/* A queue does, then or later, and for good. */
+		{ true, MIN_RTT_US / 64 + 1, 0, CARRIED, 106 },
+		{ true, 0, MIN_RTT_US / 8 + 1, CARRIED, 106 },
+		{ false, 0, 0, CARRIED, 106 },
 	};
 	struct regain_test *t = test->priv;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		set_window(t, CARRIED);
+		if (cases[i].starting)
+			t->tp.snd_ssthresh = TCP_INFINITE_SSTHRESH;
 		trip(t, 0);
 		reduce(t, cases[i].reduced_queue_us, ISCSIT_CAUSE_RECOVERY);
-		t->tp.prior_ssthresh = cases[i].prior_ssthresh;
 		trip(t, cases[i].queue_us);
 		pass_trips(t, 40);
 		set_window(t, cases[i].cwnd);
@@ -512,12 +513,16 @@ static void pacing_by_a_queue_at_which_nothing_is_gained(struct kunit *test)
 {
 	static const struct {
 		u32 carries;
+		u32 queue_us;
 		u32 pkts;
 	} cases[] = {
-		{ CARRIED, 106 },
-		{ CARRIED, 102 },
-		{ 112, 119 },
-		{ 112, 114 },
+		{ CARRIED, 1000, 106 },
+		{ CARRIED, 1000, 102 },
+		/* By chance, and at no less than jitter */
+		{ CARRIED, 0, 102 },
+		{ CARRIED, MIN_RTT_US / 64 + 1, 100 },
+		{ 112, 1000, 119 },
+		{ 112, 1000, 114 },
 	};
 	struct regain_test *t = test->priv;
 	struct sock *sk = (struct sock *)&t->tp;
@@ -527,7 +532,7 @@ static void pacing_by_a_queue_at_which_nothing_is_gained(struct kunit *test)
 		t->carries = cases[i].carries;
 		set_window(t, t->carries);
 		trip(t, 0);
-		reduce(t, 1000, ISCSIT_CAUSE_RECOVERY);
+		reduce(t, cases[i].queue_us, ISCSIT_CAUSE_RECOVERY);
 		trip(t, 0);
 		KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate,
 				cases[i].pkts * 50000ul - 1000);
