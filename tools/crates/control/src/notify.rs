@@ -326,6 +326,9 @@ impl Notify {
         }
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
+        if told > 0 {
+            self.read.losses.chance_us = self.lost_by_chance().then_some(self.path.asked_us);
+        }
     }
 
     /// One look at what has come; where nobody tells of packets, what disks have read has to do.

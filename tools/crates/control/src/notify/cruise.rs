@@ -258,7 +258,7 @@ impl Notify {
 
     /// The link is busy all the time: what arrives is what it carries.
     fn shorten(&mut self, input: &Input<'_>, rate: u64, queue_us: u64) {
-        // What a hole has held back is no slower path if the start, which asks for more than W, may have made it.
+        // What a hole has held back is no slower path if the start, whose W is for more than C, may have made it.
         let before_hole = self.before_hole(input.now_us).filter(|_| self.has_started(input.now_us));
         let rate = self.lately(rate).max(before_hole.unwrap_or(0).min(self.capacity));
         let known = self.capacity.min(self.read.reached);

@@ -53,7 +53,7 @@ impl Notify {
     }
 
     /// A full pipe lets nothing through, for a hole: what that holds back completes all at once, and must not be asked for
-    /// again in one burst, unless cwnd makes none of it.
+    /// again in one burst, unless cwnd makes none of it, or this loss may be by chance as well as the one before.
     pub(super) fn stalled(&mut self, input: &Input<'_>, asked: u64, done: u64) -> bool {
         let pipe_full = self.capacity > 0 && asked / 3 >= self.bdp_bytes() / 4;
         if done > 0 || !pipe_full {
@@ -64,23 +64,26 @@ impl Notify {
         if !hole || input.now_us - self.moving_us <= self.rtt_us() / 2 {
             return false;
         }
-        // Where it is not, what came before may be all that cwnd let through, and no slower path.
-        if !(self.read.holes.open && self.alone(input) && self.holds_on()) {
+        // A long queue is to become shorter first.
+        let held = self.read.holes.open && self.alone(input) && !self.overflows();
+        let cut = held && self.cut_holds_back();
+        if !(cut || held && self.has_lost_by_chance(input.now_us)) {
             (self.filled_bytes, self.bucket_bytes) = (self.filled_bytes.min(self.lump()), self.lump());
+        }
+        // Else what came before may be all that cwnd let through, and no slower path.
+        if !cut {
             self.slow_down(input, asked);
         }
         self.read.holes.blocked_us = self.read.holes.open.then_some(input.now_us);
         true
     }
 
-    /// TCP would soon have nothing to send if no more were asked for. cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6),
-    /// is no more than the path holds: TCP paces what it sends, and lets no more through than that. Or the loss before was
-    /// by chance, and this one may be as well. A long queue is to become shorter first.
-    fn holds_on(&self) -> bool {
+    /// cwnd, cut for a loss as CUBIC does (RFC 9438, section 4.6), is no more than the path holds: TCP paces what it sends, lets
+    /// no more through than that, and would soon have nothing to send if no more were asked for.
+    fn cut_holds_back(&self) -> bool {
         let cwnd_bytes = self.path.cwnd_bytes();
         let cut_bytes = if self.lost { cwnd_bytes } else { cwnd_bytes / 10 * 7 };
-        let cut = self.phase == Phase::Cruise && (1..=self.bdp_bytes()).contains(&cut_bytes);
-        (cut || self.lost_by_chance()) && !self.overflows()
+        self.phase == Phase::Cruise && (1..=self.bdp_bytes()).contains(&cut_bytes)
     }
 
     /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into
@@ -131,8 +134,8 @@ impl Notify {
         self.read.holes.last_us.is_some_and(|hole_us| now_us - hole_us <= for_us)
     }
 
-    /// What came before a hole, if TCP's cut for it is a part of what the rate is taken over: half a round trip before it errs
-    /// by a packet.
+    /// What came before the first hole of the latest overflow, if TCP's cut for it is a part of what the rate is taken over: half
+    /// a round trip before it errs by a packet.
     pub(super) fn before_hole(&self, now_us: u64) -> Option<u64> {
         let held_back = self.held_back(now_us, self.rate_span_us());
         self.read.holes.first.filter(|_| held_back).map(|(_, rate)| rate + self.packet_rate())
@@ -173,7 +176,7 @@ mod tests {
         ] {
             let mut law = holed(RATE, snd_cwnd_pkts);
             law.path.srtt_us += queue_us as u32;
-            law.path.reduced_rtt_us = if chance { law.path.min_rtt_us } else { 0 };
+            law.read.losses.chance_us = chance.then_some(HOLE.now_us - RTT_US);
             law.rivals.until_us = if others { u64::MAX } else { 0 };
             (law.lost, law.read.holes.open, law.filled_bytes) = (told, true, law.window_bytes);
             let (in_flight, request_bytes) = ((law.window_bytes / law.request()) as u32, law.request_bytes);

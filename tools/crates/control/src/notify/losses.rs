@@ -23,6 +23,8 @@ pub(super) struct Losses {
     pub(super) since_us: u64,
     /// The latest were told of as marks, or as tails that a probe has repaired.
     pub(super) marked: bool,
+    /// When one by chance was last told of, if the latest was.
+    pub(super) chance_us: Option<u64>,
     /// When one was told of last, once the start was over.
     pub(super) last_us: Option<u64>,
     /// Until then one may be of a step that was taken back.
@@ -202,6 +204,11 @@ impl Notify {
         !self.read.losses.marked && self.path.reduced_rtt_us > 0 && queue_us < self.least_queue_us()
     }
 
+    /// One was told of that was, and lately.
+    pub(super) fn has_lost_by_chance(&self, now_us: u64) -> bool {
+        self.read.losses.chance_us.is_some_and(|us| now_us - us <= THRESHOLD_TRIPS * self.trip_us())
+    }
+
     /// Nearly all that the path holds.
     pub(super) fn brim_bytes(&self) -> u64 {
         self.bdp_bytes() / 16 * 15
@@ -333,6 +340,19 @@ mod tests {
             assert_eq!(given_way(&mut law, 100, 1_900_000).0, !chance, "{reduced_us} us");
             law.own_losses(&at(100), 1);
             assert_eq!(!law.read.losses.own_us.is_empty(), chance, "{reduced_us} us");
+        }
+    }
+
+    #[test]
+    fn a_loss_by_chance_is_known_for_fifty_round_trips_or_until_another_is_not() {
+        for (reduced_us, trips, known) in [(20_000, 50, true), (20_000, 51, false), (20_700, 1, false)] {
+            let mut law = lost(300, 300, 300, 100);
+            law.read.losses.chance_us = Some(99 * RTT_US);
+            let recovery = law.path.recovery + 1;
+            law.note(PathState { asked_us: 100 * RTT_US, recovery, reduced_rtt_us: reduced_us, ..law.path });
+            law.note(PathState { asked_us: 101 * RTT_US, ..law.path });
+            let now_us = 100 * RTT_US + trips * law.trip_us();
+            assert_eq!(law.has_lost_by_chance(now_us), known, "{reduced_us} us, {trips} round trips");
         }
     }
 

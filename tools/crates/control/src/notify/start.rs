@@ -62,8 +62,8 @@ impl Notify {
         let goal = self.window_for(self.capacity);
         // Where trains show nothing, more than C arrives only if it is asked for. While C doubles, what they have shown of it is
         // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few. After
-        // a loss by chance cwnd grows by a sixteenth in a round trip, and trains are no faster than that. What is advertised
-        // beyond C a short queue has to hold.
+        // a loss by chance cwnd grows in steps, and trains are no faster than what is asked for. What is advertised beyond C a
+        // short queue has to hold.
         let (ahead, question_bytes) = if self.advertises {
             (self.capacity / 16, 0)
         } else if self.blind() {
@@ -118,10 +118,10 @@ impl Notify {
         let full_us = input.now_us - *self.found.full_us.get_or_insert(input.now_us);
         // Near by some round trips are less than what a host or a disk is late now and then; and pages tell of a queue.
         let least_us = if self.looks_finely() { 0 } else { 2 * START_PAGE_US };
-        // After a loss by chance it takes as many until more arrives than before, which asks for more.
-        let trips = if self.found.interrupted { 2 * SETTLE_TRIPS } else { SETTLE_TRIPS };
-        let settle_us = (trips * trip_us).max(least_us);
+        let settle_us = (SETTLE_TRIPS * trip_us).max(least_us);
         let settled = full_us >= settle_us;
+        // After a loss by chance more is asked for than trains have shown, and comes two round trips after that.
+        let over_us = if self.found.interrupted { 2 * settle_us } else { settle_us };
         if overflowed {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.found.proven.max(rate.unwrap_or(0)));
@@ -136,7 +136,7 @@ impl Notify {
             let step = self.capacity / 8;
             self.capacity += if self.read.losses.shallow { step.min(self.request_rate()) } else { step };
             self.found.full_us = None;
-        } else if settled && rate.is_some_and(|rate| !much_slower(rate, self.capacity) || !self.recovers())
+        } else if full_us >= over_us && rate.is_some_and(|rate| !much_slower(rate, self.capacity) || !self.recovers())
             || full_us >= PATIENCE_TIMES * settle_us
         {
             self.correct(rate);
@@ -190,7 +190,7 @@ impl Notify {
         }
     }
 
-    /// What comes within so long of a hole tells nothing of C.
+    /// What comes within so long after a hole tells nothing of C.
     fn hold_us(&self) -> u64 {
         let trips = if self.found.interrupted { 1 } else { REPAIR_TRIPS + 1 };
         trips * self.trip_us()
@@ -271,7 +271,7 @@ impl Notify {
         self.phase == Phase::Start && self.capacity / 3 >= self.capacity_before() / 2
     }
 
-    /// The start has just been over.
+    /// The start has just ended.
     pub(super) fn has_started(&self, now_us: u64) -> bool {
         self.found.lately.back().is_some_and(|&(us, _)| now_us - us <= RECOVERY_TRIPS * self.trip_us())
     }
@@ -494,10 +494,12 @@ mod tests {
         }
     }
 
-    /// But for a round trip after a loss by chance, from which on more is asked for.
+    /// After a loss by chance only for one round trip.
     #[test]
     fn what_comes_soon_after_a_hole_tells_nothing() {
-        for (trips, interrupted, tells) in [(0, true, false), (2, true, true), (3, false, false), (4, false, true)] {
+        for (trips, interrupted, tells) in
+            [(1, true, false), (2, true, true), (2, false, false), (3, false, false), (4, false, true)]
+        {
             let mut law = Notify::new(Limits::default());
             let (min_rtt_us, srtt_us) = (TRIP_US as u32, TRIP_US as u32);
             law.note(PathState { min_rtt_us, srtt_us, mss_bytes: 1448, ..PathState::default() });
