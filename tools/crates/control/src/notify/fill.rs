@@ -2,7 +2,7 @@
 //! F: how much of W is let through, and when.
 
 use super::bunches::Credit;
-use super::{FIRST_BYTES, Notify, Phase, RECOVERY_TRIPS, REPAIR_TRIPS, STEADY_REQUESTS, STEADY_US, THRESHOLD_TRIPS};
+use super::{FIRST_BYTES, Notify, Phase, REPAIR_TRIPS, STEADY_REQUESTS, STEADY_US, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
@@ -14,6 +14,8 @@ const RETURN_US: u64 = 2_000_000;
 /// Requests that the start asks for beyond cwnd before there are bunches: one is the page's question, one has come in part,
 /// and one is on its way to the target.
 const AHEAD_REQUESTS: u64 = 3;
+/// Behind a hole that let nothing through not all of W is asked for.
+const CARE_TRIPS: u64 = 4;
 /// Readers that never had more in flight for so long may have it all at once, and what is left to them then.
 const FEW_BYTES: u64 = 64 << 10;
 const FEW_TRIPS: u64 = 4;
@@ -56,7 +58,7 @@ impl Notify {
             self.read.bunches.credit = Credit::default();
         }
         // TCP's cwnd is less by then, too; sessions that share a path give way by their shares.
-        let trips = if chance { REPAIR_TRIPS } else { RECOVERY_TRIPS };
+        let trips = if chance { REPAIR_TRIPS } else { CARE_TRIPS };
         let careful = self.blocked(input.now_us, trips) && input.share.is_none();
         if careful {
             self.read.short_us = input.now_us;
@@ -400,7 +402,7 @@ pub(super) mod tests {
     #[test]
     fn after_a_loss_by_chance_all_of_w_is_let_through_sooner() {
         for (trips, queue_us, asked_trip, all) in
-            [(3, 0, 51, true), (2, 0, 51, false), (3, 5_000, 51, false), (3, 0, 49, false), (9, 5_000, 51, true)]
+            [(3, 0, 51, true), (2, 0, 51, false), (4, 5_000, 51, false), (4, 0, 49, false), (5, 5_000, 51, true)]
         {
             let mut law = holed(RATE, 400);
             law.path.command_window = 512;
