@@ -204,7 +204,7 @@ impl Notify {
         !self.read.losses.marked && self.path.reduced_rtt_us > 0 && queue_us < self.least_queue_us()
     }
 
-    /// One was told of that was, and lately.
+    /// The latest loss that was told of was by chance, and lately.
     pub(super) fn has_lost_by_chance(&self, now_us: u64) -> bool {
         self.read.losses.chance_us.is_some_and(|us| now_us - us <= THRESHOLD_TRIPS * self.trip_us())
     }
