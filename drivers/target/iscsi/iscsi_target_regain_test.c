@@ -47,6 +47,14 @@ static void set_window(struct regain_test *t, u32 cwnd)
 	t->tp.snd_ssthresh = cwnd;
 }
 
+/* A round trip in which all of what the path carries from now on was used */
+static void carry(struct regain_test *t, u32 pkts)
+{
+	t->carries = pkts;
+	set_window(t, pkts);
+	trip(t, 0);
+}
+
 /* A reduction to 70 packets at such a queue, over before the next look */
 static void reduce(struct regain_test *t, u32 queue_us,
 		   enum iscsit_cause cause)
@@ -91,6 +99,16 @@ static void expect_trip(struct kunit *test, u32 queue_us, u32 ssthresh)
 {
 	trip(test->priv, queue_us);
 	expect_ssthresh(test, ssthresh);
+}
+
+static void expect_pacing(struct kunit *test, unsigned long least,
+			  unsigned long most)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+
+	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, least);
+	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, most);
 }
 
 static void a_loss_by_chance(struct kunit *test)
@@ -220,9 +238,7 @@ static void a_path_that_became_longer(struct kunit *test)
 
 	/* A shorter one is so at once. */
 	t->tp.rate_interval_us = MIN_RTT_US;
-	t->carries = CARRIED;
-	set_window(t, CARRIED);
-	trip(t, 0);
+	carry(t, CARRIED);
 	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
 	expect_trip(test, 0, 87);
 }
@@ -375,9 +391,7 @@ static void longer_waits_without_gain(struct kunit *test)
 				expected[i]);
 
 	/* More by a sixteenth, and 70 is no less than five eighths of it. */
-	t->carries = 112;
-	set_window(t, 112);
-	trip(t, 0);
+	carry(t, 112);
 	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_CWR_ECN, 112), 33);
 }
 
@@ -440,9 +454,7 @@ static void short_ones_where_others_took_the_path(struct kunit *test)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		t->carries = cases[i].carries;
-		set_window(t, t->carries);
-		trip(t, 0);
+		carry(t, cases[i].carries);
 		KUNIT_EXPECT_EQ(test,
 				waits(t, ISCSIT_CAUSE_CWR_ECN, t->carries),
 				cases[i].at_once);
@@ -491,14 +503,11 @@ static void pacing(struct kunit *test)
 		t->tp.snd_cwnd = cases[i].cwnd;
 		t->tp.snd_ssthresh = cases[i].ssthresh;
 		trip(t, cases[i].queue_us);
-		if (cases[i].pkts) {
-			KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate,
-					bytes_per_s - 1000);
-			KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate,
-					bytes_per_s + 12500);
-		} else {
+		if (cases[i].pkts)
+			expect_pacing(test, bytes_per_s - 1000,
+				      bytes_per_s + 12500);
+		else
 			KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
-		}
 	}
 
 	/* With the headers that fq counts */
@@ -525,19 +534,14 @@ static void pacing_by_a_queue_at_which_nothing_is_gained(struct kunit *test)
 		{ 112, 1000, 114 },
 	};
 	struct regain_test *t = test->priv;
-	struct sock *sk = (struct sock *)&t->tp;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		t->carries = cases[i].carries;
-		set_window(t, t->carries);
-		trip(t, 0);
+		carry(t, cases[i].carries);
 		reduce(t, cases[i].queue_us, ISCSIT_CAUSE_RECOVERY);
 		trip(t, 0);
-		KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate,
-				cases[i].pkts * 50000ul - 1000);
-		KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate,
-				cases[i].pkts * 50000ul + 50000);
+		expect_pacing(test, cases[i].pkts * 50000ul - 1000,
+			      cases[i].pkts * 50000ul + 50000);
 	}
 }
 
@@ -552,8 +556,7 @@ static void pacing_by_a_rate_of_longer_ago(struct kunit *test)
 	pass_trips(t, 200);
 	set_window(t, 45);
 	expect_trip(test, 0, 50);
-	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, 105 * 50000ul);
-	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, 107 * 50000ul);
+	expect_pacing(test, 105 * 50000ul, 107 * 50000ul);
 
 	pass_trips(t, 512);
 	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, 54 * 50000ul);
@@ -571,8 +574,7 @@ static void pacing_by_no_less_than_half_of_cwnd(struct kunit *test)
 	trip(t, 0);
 	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
 	trip(t, 0);
-	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, 34 * 50000ul);
-	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, 35 * 50000ul);
+	expect_pacing(test, 34 * 50000ul, 35 * 50000ul);
 }
 
 static void pacing_until_more_may_be_tried(struct kunit *test)

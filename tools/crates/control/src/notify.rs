@@ -295,9 +295,6 @@ impl Notify {
         let (now, before) = (entries(&path), entries(&self.path));
         let [recovery, loss, cwr_ecn, cwr_tlp] = std::array::from_fn(|i| now[i].wrapping_sub(before[i]));
         let told = recovery.max(loss).max(cwr_ecn).max(cwr_tlp);
-        if told > 0 {
-            self.read.losses.marked = cwr_ecn.max(cwr_tlp) > 0;
-        }
         let losses = self.news(told, path.asked_us);
         let lost_before = std::mem::replace(&mut self.lost, told > 0);
         let longer_by_us = self.longer_us.saturating_sub(path.min_rtt_us);
@@ -310,9 +307,6 @@ impl Notify {
             self.rivals.lose(path.asked_us, self.trip_us());
         } else {
             self.longer_us = self.longer_us.min(path.srtt_us);
-        }
-        if told > 0 {
-            self.read.lengthened_us = None;
         }
         path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, told > 0 || lost_before).max(self.longer_us);
         if self.phase == Phase::Cruise && self.overdrawn(path.asked_us) {
@@ -327,6 +321,8 @@ impl Notify {
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
         if told > 0 {
+            self.read.lengthened_us = None;
+            self.read.losses.marked = cwr_ecn.max(cwr_tlp) > 0;
             self.read.losses.chance_us = self.lost_by_chance().then_some(self.path.asked_us);
         }
     }
