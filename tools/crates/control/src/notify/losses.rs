@@ -197,11 +197,14 @@ impl Notify {
         self.path_bytes().min(self.lost_bytes()) >= self.brim_bytes()
     }
 
-    /// There was no queue when something was lost last, as the target tells; not even one that is taken for the path's length.
-    /// But a mark is asked for; and of a tail that was lost it tells a round trip later.
+    /// There was no queue when something was lost last, as the target tells, not even one that is taken for the path's length; or
+    /// a shorter one than has stood and lost nothing, as what overflows is the longest there is. But a mark is asked for; and of
+    /// a tail that was lost it tells a round trip later.
     pub(super) fn lost_by_chance(&self) -> bool {
         let queue_us = u64::from(self.path.reduced_rtt_us.saturating_sub(self.path.min_rtt_us));
-        !self.read.losses.marked && self.path.reduced_rtt_us > 0 && queue_us < self.least_queue_us()
+        !self.read.losses.marked
+            && self.path.reduced_rtt_us > 0
+            && (queue_us < self.least_queue_us() || queue_us < self.read.losses.held_us)
     }
 
     /// The latest loss that was told of was by chance, and lately.
@@ -340,6 +343,15 @@ mod tests {
             assert_eq!(given_way(&mut law, 100, 1_900_000).0, !chance, "{reduced_us} us");
             law.own_losses(&at(100), 1);
             assert_eq!(!law.read.losses.own_us.is_empty(), chance, "{reduced_us} us");
+        }
+    }
+
+    #[test]
+    fn a_loss_at_a_shorter_queue_than_has_stood_is_by_chance() {
+        for (held_us, chance) in [(0, false), (700, false), (701, true)] {
+            let mut law = lost(held_us, 300, 4_000, 100);
+            law.path.reduced_rtt_us = 20_700;
+            assert_eq!(law.lost_by_chance(), chance, "{held_us} us");
         }
     }
 
