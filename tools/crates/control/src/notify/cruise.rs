@@ -352,11 +352,13 @@ impl Notify {
         let alone = !shared && self.read.losses.last_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
         let had_more = alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
         let long = queue_us > self.queue_high_us();
-        // More arrives than a link that is full at C brings: what waits may wait for no link. Near by the step is too much.
-        let more = !shared && self.looks_finely() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
-        let unsure = slow || unproven || none || more;
+        // More arrives than a link that is full at C brings: what waits may wait for no link. Near by a short queue does not hold
+        // what a step adds, nor has it time to tell: a request more does.
+        let more = !shared && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
+        let near = more && same && !self.looks_finely();
+        let unsure = slow || unproven || none || more && self.looks_finely();
         // A step of what is advertised fits into a short queue.
-        let fits = !self.read.losses.shallow && unsure || self.advertises && none;
+        let fits = !self.read.losses.shallow && unsure || self.advertises && none || near;
         let may = far || !long && (gaining || cut || had_more || fits);
         if !may || self.window_bytes >= self.bound() {
             self.steps.short_us = None;
@@ -381,7 +383,8 @@ impl Notify {
             let least = if empty && (slow || unproven) { eighth } else { eighth.min(self.steps.doubled(slack)) };
             // Trains have told how much is missing.
             let least = if slow && !unproven { least.min(missing) } else { least };
-            self.window_bytes += step.max(least).max(self.request());
+            let step = if near { 0 } else { step.max(least) };
+            self.window_bytes += step.max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
         }
@@ -859,6 +862,33 @@ pub(super) mod tests {
             law.window_bytes = law.window_for(law.capacity);
             law.grow(trip * RTT_US, law.window_bytes, rate, 1_000, 1_000, shared);
             assert_eq!(law.phase, phase, "{rtt_us} us, {rate} B/s, {shared}, {trip}");
+        }
+    }
+
+    /// Also where a loss has shown a short queue, which does not hold more.
+    #[test]
+    fn near_by_more_than_c_is_followed_by_a_request_more() {
+        for (rtt_us, more, changed_trip, grown) in [
+            (2_000, 5_000_000, 0, 1),
+            (2_000, 1_000_000, 0, 0),
+            (2_000, 5_000_000, 199, 0), // of another W
+            (20_000, 5_000_000, 0, 0),
+        ] {
+            let mut law = cruising(0);
+            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us + rtt_us / 16, ..law.path });
+            (law.capacity, law.found.train, law.read.losses.shallow) = (50_000_000, 50_000_000, true);
+            law.request_bytes = 4 << 10;
+            law.window_bytes = law.window_for(law.capacity);
+            let before = law.window_bytes;
+            for trip in [100, 200] {
+                law.window_changed_us = changed_trip.min(trip) * RTT_US;
+                law.grow(trip * RTT_US, before, law.capacity + more, 0, law.queue_us(), false);
+            }
+            assert_eq!(
+                (law.window_bytes - before) / law.request(),
+                grown,
+                "RTT {rtt_us} us, {more} B/s, {changed_trip}"
+            );
         }
     }
 
