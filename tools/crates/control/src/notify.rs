@@ -26,7 +26,7 @@ mod start;
 
 use self::advertised::Advertised;
 use self::bunches::Bunches;
-use self::cruise::{Aim, Before, Patience, Steps, slower};
+use self::cruise::{Aim, Before, Patience, SmallCut, Steps, slower};
 use self::drain::Drain;
 use self::holes::Holes;
 use self::losses::Losses;
@@ -112,6 +112,8 @@ struct ThisRead {
     holes: Holes,
     losses: Losses,
     drain: Drain,
+    /// Cuts that were each too small to tell whose the queue is, which is long since.
+    small_cut: Option<SmallCut>,
     /// Since when cwnd has been less than half of W.
     choked_us: Option<u64>,
     /// Others have taken what had arrived before, and W is for half of the path.

@@ -181,9 +181,9 @@ impl Notify {
         if self.advertises { self.advertised_for(window_bytes) } else { window_bytes }
     }
 
-    /// A change of so little may be none: TCP sends whole packets, and acknowledges two at once.
+    /// A change of so little may be none: two packets are acknowledged at once.
     pub(super) fn untold_bytes(&self) -> u64 {
-        if self.advertises { LEAST_PKTS * u64::from(self.path.mss_bytes) } else { 0 }
+        if self.advertises { ACKED_PKTS * u64::from(self.path.mss_bytes) } else { 0 }
     }
 
     /// More than W was in flight. What that has lost tells nothing of W.

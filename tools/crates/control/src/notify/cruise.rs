@@ -39,6 +39,15 @@ pub(super) struct Before {
     srtt_us: u32,
 }
 
+/// A cut that is too small to tell whose the queue is, or several in a row: the queue and all else before the first, and the W
+/// and C that the last has left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SmallCut {
+    queue_us: u64,
+    before: Before,
+    left: (u64, u64),
+}
+
 impl Aim {
     fn emptied_us(&self) -> u64 {
         match *self {
@@ -144,6 +153,9 @@ impl Notify {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
                 return;
             }
+        }
+        if longest_us <= self.queue_long_us() {
+            self.read.small_cut = None;
         }
         let goal = self.window_for(self.capacity);
         if self.read.losses.unanswered == 0 && input.now_us >= self.rivals.until_us {
@@ -272,7 +284,11 @@ impl Notify {
         }
         // Of that sessions on one path take equal shares: each keeps the same 2R in the queue.
         let capacity = input.share.unwrap_or(rate);
-        let before = self.before(rate.min(capacity));
+        // What several small cuts in a row have cut together may tell.
+        let left = (self.window_bytes, self.capacity);
+        let row = self.read.small_cut.take().filter(|cut| cut.left == left && input.share.is_none());
+        let (before_us, before) =
+            row.map_or_else(|| (queue_us, self.before(rate.min(capacity))), |cut| (cut.queue_us, cut.before));
         // Late is what W is made for beyond the path and the queue.
         let loop_us = self.window_bytes.saturating_sub(self.request()) * 1_000_000 / rate.max(1);
         self.read.late_us = loop_us.saturating_sub(self.rtt_us() + queue_us).min(self.read.late_us);
@@ -283,7 +299,8 @@ impl Notify {
         let small = cut_bytes <= self.untold_bytes();
         // Nor is a longer path looked for where another session of this host may have filled the queue.
         let tells = !small || input.share.is_none() && cut_bytes >= self.path.mss_bytes.into();
-        self.trial = (emptied_us > 0 && tells).then_some((Aim::Shorter { queue_us, emptied_us, small }, before));
+        self.trial =
+            (emptied_us > 0 && tells).then_some((Aim::Shorter { queue_us: before_us, emptied_us, small }, before));
         self.forget_queues();
         self.reason = format!("a queue of {queue_us} us");
     }
@@ -450,6 +467,8 @@ impl Notify {
                     return true;
                 }
                 if small {
+                    let left = (self.window_bytes, self.capacity);
+                    self.read.small_cut = Some(SmallCut { queue_us: before_us, before, left });
                     return false;
                 }
                 if stays {
@@ -740,16 +759,16 @@ pub(super) mod tests {
         law
     }
 
-    /// W is seven packets, and then four, which are less than a cut that tells more. What a reader that pauses leaves says nothing
+    /// W is five packets, and then four, which is less than a cut that tells more. What a reader that pauses leaves says nothing
     /// either.
     #[test]
     fn a_small_cut_tells_of_a_longer_path_alone() {
         for (less_us, rate, longer) in
             [(0, Some(1_000_000), true), (200, Some(1_000_000), false), (0, Some(400_000), false), (0, None, false)]
         {
-            let mut law = few_packets(9_946);
+            let mut law = few_packets(7_900);
             law.shorten(&at(290), 1_350_000, 4_590);
-            let (aim, before) = law.trial.take().expect("three packets less");
+            let (aim, before) = law.trial.take().expect("a packet less");
             law.path.srtt_us -= less_us;
             assert_eq!(law.undone(aim, before, 300 * RTT_US, rate, false), longer);
             assert_eq!((law.lengthened(300 * RTT_US), law.rivals.until_us > 0), (longer, false), "{less_us} us");
@@ -760,14 +779,49 @@ pub(super) mod tests {
     #[test]
     fn a_small_cut_is_not_judged_among_sessions_nor_where_no_packet_less_is_in_flight() {
         for (window_bytes, share, judged) in [
-            (9_946, None, true),
-            (9_946, Some(2_000_000), false),
+            (7_900, None, true),
+            (7_900, Some(2_000_000), false),
             (6_600, None, false),
             (20_000, Some(2_000_000), true),
         ] {
             let mut law = few_packets(window_bytes);
             law.shorten(&Input { share, ..at(290) }, 1_350_000, 4_590);
             assert_eq!(law.trial.is_some(), judged, "{window_bytes} bytes, {share:?}");
+        }
+    }
+
+    /// Each takes a packet or two away. The queue stays, and the others take the rest; or it becomes shorter by that, or for a
+    /// moment, or something else has moved W meanwhile.
+    #[test]
+    fn small_cuts_in_a_row_are_judged_together() {
+        for (emptied_us, taken, short_trip, moved_trip, others) in [
+            (0, 300_000, 0, 0, true),
+            (1_300, 0, 0, 0, false),
+            (0, 300_000, 292, 0, false),
+            (0, 300_000, 0, 293, false),
+        ] {
+            let mut law = few_packets(9_900);
+            (law.path.srtt_us, law.read.reached, law.read.losses.last_us) = (6_530, 3_800_000, Some(288 * RTT_US));
+            law.quiet.until_us = u64::MAX;
+            let disk = prompt_disk(32, 16 << 10);
+            for (look, trip) in (290..297).enumerate() {
+                let (now_us, rate) = (trip * RTT_US, 2_500_000 - look as u64 * taken);
+                law.readers.look(now_us, RTT_US, &[disk]);
+                law.meter.clear();
+                (0..=20).for_each(|n| law.meter.push(now_us - (20 - n) * 10_000, carried(rate, n * 10_000)));
+                law.path.asked_us = now_us - 1_000;
+                let srtt_us = law.path.srtt_us;
+                law.path.srtt_us = if trip == short_trip { 1_600 } else { srtt_us };
+                law.window_bytes += u64::from(trip == moved_trip);
+                let before = law.window_bytes;
+                law.adjust(&Input { path: Some(law.path), disks: &[disk], ..at(trip) });
+                law.path.srtt_us = srtt_us;
+                if law.window_bytes < before {
+                    law.window_changed_us = now_us;
+                    law.path.srtt_us -= emptied_us;
+                }
+            }
+            assert_eq!(law.rivals.until_us > 0, others, "{emptied_us} us, {taken} B/s, {short_trip} {moved_trip}");
         }
     }
 
