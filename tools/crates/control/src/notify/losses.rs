@@ -204,9 +204,8 @@ impl Notify {
     /// a tail that was lost it tells a round trip later.
     pub(super) fn lost_by_chance(&self) -> bool {
         let queue_us = u64::from(self.path.reduced_rtt_us.saturating_sub(self.path.min_rtt_us));
-        !self.read.losses.marked
-            && self.path.reduced_rtt_us > 0
-            && (queue_us < self.least_queue_us() || queue_us < self.read.losses.held_us)
+        let short_us = self.least_queue_us().max(self.read.losses.held_us);
+        !self.read.losses.marked && self.path.reduced_rtt_us > 0 && queue_us < short_us
     }
 
     /// The latest loss that was told of was by chance, and lately.
