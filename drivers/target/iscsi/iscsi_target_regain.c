@@ -5,15 +5,19 @@
  * After a loss TCP's congestion window grows by a packet in a round trip, or as
  * CUBIC's does: seconds over distance, though what the path carries is known,
  * and what is in flight has another bound here, what the initiator asks for.
- * So each time a Data-In PDU is about to be sent, and the round trip shows no
+ *
+ * So where Recovery begins at no queue, ssthresh is what was delivered in a
+ * least round trip, at the best rate of the latest ones, if that is more than
+ * what the congestion control has made of it, but no more than cwnd was, as
+ * with Westwood (Mascolo et al., "TCP Westwood: Bandwidth estimation for
+ * enhanced transport over wireless links", MobiCom 2001). It is so for all of
+ * that Recovery, and if a timeout ends it, slow start goes up to it, as there.
+ * And each time a Data-In PDU is about to be sent, and the round trip shows no
  * queue:
  *
- *	If cwnd is less than what was delivered in a least round trip, at the
- *	best rate of the latest ones, ssthresh becomes that, as with Westwood
- *	(Mascolo et al., "TCP Westwood: Bandwidth estimation for enhanced
- *	transport over wireless links", MobiCom 2001); TCP slow starts up to it,
- *	by a quarter at a time: from half of ssthresh on TCP paces it by 1.2
- *	cwnd in a round trip instead of by two, which short queues hold.
+ *	If cwnd is less than that, ssthresh becomes it as well; TCP slow starts
+ *	up to it, by a quarter at a time: from half of ssthresh on TCP paces it
+ *	by 1.2 cwnd in a round trip instead of by two, which short queues hold.
  *
  *	Else, if cwnd is what bounds the connection and no reduction was for
  *	some round trips, ssthresh becomes a sixteenth more than cwnd, once in a
@@ -299,6 +303,23 @@ static unsigned long regain_pacing(const struct iscsit_regain *regain,
 	return clamp_t(u64, bytes, 1, ~0UL);
 }
 
+/* What has become of the path, and how many packets it has carried */
+static u32 regain_update(struct iscsit_regain *regain,
+			 const struct iscsit_tcp *tcp,
+			 const struct tcp_sock *tp)
+{
+	/* What was before the first look says nothing of now. */
+	if (!regain->trips) {
+		regain->reductions = tcp->reductions;
+		minmax_reset(&regain->rtt_us, 0, tp->srtt_us >> 3);
+	}
+	regain_measure(regain, tp);
+	if (tcp->reductions != regain->reductions)
+		regain_reduced(regain, tcp, tp);
+
+	return regain_carried(regain, minmax_get(&regain->rate));
+}
+
 /**
  * iscsit_regain_look() - maybe raise a connection's ssthresh, bound its pacing
  * @regain: what is known of the path, all zero at first
@@ -310,19 +331,10 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 					 struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 carried = regain_update(regain, tcp, tp);
 	u32 cwnd = tcp_snd_cwnd(tp);
-	u32 carried;
 	bool waits, overflowed;
 
-	/* What was before the first look says nothing of now. */
-	if (!regain->trips) {
-		regain->reductions = tcp->reductions;
-		minmax_reset(&regain->rtt_us, 0, tp->srtt_us >> 3);
-	}
-
-	regain_measure(regain, tp);
-	if (tcp->reductions != regain->reductions)
-		regain_reduced(regain, tcp, tp);
 	regain->starting = tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH;
 	if (regain->starting)
 		regain->interrupted = false;
@@ -339,7 +351,6 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR || tcp_in_slow_start(tp))
 		return;
 
-	carried = regain_carried(regain, minmax_get(&regain->rate));
 	if (cwnd < carried) {
 		if (!overflowed)
 			tp->snd_ssthresh = min(carried,
@@ -357,6 +368,26 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look);
 
 /**
+ * iscsit_regain_recovery() - maybe raise what a loss has reduced ssthresh to
+ * @regain: what is known of the path, after a first look
+ * @tcp: what is known of the connection's TCP, which enters Recovery
+ * @sk: its socket, locked, with ssthresh reduced
+ */
+VISIBLE_IF_KUNIT void iscsit_regain_recovery(struct iscsit_regain *regain,
+					     const struct iscsit_tcp *tcp,
+					     struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 carried = regain_update(regain, tcp, tp);
+	u32 queue_us = regain_queue_us(regain, tcp->reduced_rtt_us);
+
+	if (regain_no_queue(regain, queue_us))
+		tp->snd_ssthresh = max(tp->snd_ssthresh,
+				       min(carried, tp->prior_cwnd));
+}
+EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_recovery);
+
+/**
  * iscsit_regain() - let the congestion window regain what the path carries
  * @conn: the connection, over TCP, about to send a Data-In PDU
  *
@@ -368,15 +399,19 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look);
 void iscsit_regain(struct iscsit_conn *conn)
 {
 	struct sock *sk = conn->sock->sk;
+	struct iscsit_tcp *tcp = conn->tcp;
 	bool on = conn->tpg->tpg_attrib.tcp_regain;
 
-	if (!conn->tcp || !iscsit_tcp_counts_events() ||
-	    (!on && !conn->regain.pacing_bound))
+	if (!tcp || !iscsit_tcp_counts_events() ||
+	    (!on && !tcp->recovery && !conn->regain.pacing_bound))
 		return;
 
 	lock_sock(sk);
-	if (on && !inet_csk(sk)->icsk_ca_ops->cong_control)
-		iscsit_regain_look(&conn->regain, conn->tcp, sk);
+	on = on && !inet_csk(sk)->icsk_ca_ops->cong_control;
+	tcp->regain = &conn->regain;
+	tcp->recovery = on ? iscsit_regain_recovery : NULL;
+	if (on)
+		iscsit_regain_look(&conn->regain, tcp, sk);
 	else
 		iscsit_regain_bound_pacing(&conn->regain, sk, ~0UL);
 	release_sock(sk);

@@ -123,6 +123,47 @@ static void a_loss_by_chance(struct kunit *test)
 	expect_trip(test, 0, CARRIED);
 }
 
+/* ssthresh as the congestion control has reduced it, and what it becomes */
+static void as_recovery_begins(struct kunit *test)
+{
+	static const struct {
+		u32 queue_us;
+		u32 prior_cwnd;
+		u32 reduced;
+		u32 ssthresh;
+	} losses[] = {
+		{ 0, CARRIED + 20, 70, CARRIED },
+		{ MIN_RTT_US / 64, CARRIED + 20, 70, CARRIED },
+		{ MIN_RTT_US / 64 + 1, CARRIED + 20, 70, 70 },
+		{ 0, 90, 70, 90 },
+		{ 0, CARRIED + 50, CARRIED + 5, CARRIED + 5 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(losses); i++) {
+		reduce(t, losses[i].queue_us, ISCSIT_CAUSE_RECOVERY);
+		t->tp.prior_cwnd = losses[i].prior_cwnd;
+		t->tp.snd_ssthresh = losses[i].reduced;
+		iscsit_regain_recovery(&t->regain, &t->tcp,
+				       (struct sock *)&t->tp);
+		expect_ssthresh(test, losses[i].ssthresh);
+	}
+}
+
+/* Its queue has overflowed, which the next looks know. */
+static void after_recovery_has_begun_at_a_queue(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	reduce(t, 2000, ISCSIT_CAUSE_RECOVERY);
+	t->tp.prior_cwnd = CARRIED;
+	iscsit_regain_recovery(&t->regain, &t->tcp, (struct sock *)&t->tp);
+	expect_ssthresh(test, 70);
+	t->tcp.reduced_rtt_us = MIN_RTT_US;
+	expect_trip(test, 0, 70);
+}
+
 static void while_reduced_and_with_a_queue(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
@@ -617,6 +658,8 @@ static void pacing_that_is_bounded_by_others(struct kunit *test)
 
 static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_loss_by_chance),
+	KUNIT_CASE(as_recovery_begins),
+	KUNIT_CASE(after_recovery_has_begun_at_a_queue),
 	KUNIT_CASE(while_reduced_and_with_a_queue),
 	KUNIT_CASE(in_slow_start),
 	KUNIT_CASE(three_quarters_of_the_longest_queue),

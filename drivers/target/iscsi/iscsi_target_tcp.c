@@ -43,8 +43,9 @@
  * change of state, or as soon as the socket is unlocked in CWR. Only a
  * connection that has sent a tail loss probe needs to wait for that.
  *
- * The probe must not sleep, not even on PREEMPT_RT. It writes down the event
- * and leaves the rest to a worker, and that only if somebody listens.
+ * The probe must not sleep, not even on PREEMPT_RT. It writes down the event,
+ * has cwnd regained where that is asked for, and leaves the rest to a worker,
+ * and that only if somebody listens.
  */
 
 #include <kunit/visibility.h>
@@ -170,6 +171,14 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_tcp_transition);
 
 static void tcp_probe(void *unused, struct sock *sk, const u8 new)
 {
+	/*
+	 * From CWR ssthresh stays what that has made of it, from Loss cwnd
+	 * tells nothing, and marks are to be heeded: TCP keeps no
+	 * prior_ssthresh then.
+	 */
+	bool reduces = new == TCP_CA_Recovery &&
+		       inet_csk(sk)->icsk_ca_state < TCP_CA_CWR &&
+		       tcp_sk(sk)->prior_ssthresh;
 	struct iscsit_tcp *tcp;
 
 	rcu_read_lock();
@@ -177,6 +186,8 @@ static void tcp_probe(void *unused, struct sock *sk, const u8 new)
 		if (tcp->sk != sk)
 			continue;
 		iscsit_tcp_transition(tcp, sk, new);
+		if (reduces && tcp->recovery)
+			tcp->recovery(tcp->regain, tcp, sk);
 		if ((!kfifo_is_empty(&tcp->events) ||
 		     (tcp->undecided && iscsit_nl_wants_events(tcp->net))) &&
 		    refcount_inc_not_zero(&tcp->ref) &&
@@ -280,6 +291,7 @@ void iscsit_tcp_login(struct iscsit_conn *conn)
 void iscsit_tcp_close(struct iscsit_conn *conn)
 {
 	struct iscsit_tcp *tcp = conn->tcp;
+	bool slow;
 
 	if (!tcp)
 		return;
@@ -292,9 +304,13 @@ void iscsit_tcp_close(struct iscsit_conn *conn)
 	if (tcp->id)
 		xa_erase(&tcp_by_id, tcp->id);
 	if (tcp->sk) {
+		slow = lock_sock_fast(tcp->sk);
 		spin_lock_bh(&tcp_by_sk_lock);
 		hash_del_rcu(&tcp->hash);
 		spin_unlock_bh(&tcp_by_sk_lock);
+		tcp->recovery = NULL;
+		tcp->regain = NULL;
+		unlock_sock_fast(tcp->sk, slow);
 	}
 	iscsit_tcp_put(tcp);
 }

@@ -12,6 +12,8 @@
 #include <target/iscsi/iscsi_target_core.h>
 #include <uapi/linux/iscsit.h>
 
+struct iscsit_regain;
+
 /* Events that wait for the worker: a few round trips' worth */
 #define ISCSIT_TCP_EVENTS	8
 
@@ -32,7 +34,7 @@ struct iscsit_tcp_count {
  * @ca_state: state that was left
  * @snd_cwnd_pkts: congestion window; CWR and Recovery reduce it afterwards
  * @prior_cwnd_pkts: congestion window before the reduction
- * @ssthresh_pkts: where the reduction goes to
+ * @ssthresh_pkts: where the congestion control has it go to
  * @counts: this event included
  */
 struct iscsit_tcp_event {
@@ -80,6 +82,9 @@ struct iscsit_tcp_event {
  * @reduced_rtt_us: round trip then, of the latest packet that has arrived, with
  *	the queue that it found (after a tail loss it is the probe, which came
  *	later); smoothed, as long as none is known
+ * @recovery: to be called as TCP, in Open or Disorder still, enters Recovery
+ *	for a loss, and has reduced ssthresh; or NULL
+ * @regain: for it
  * @events: to be handed on
  */
 struct iscsit_tcp {
@@ -111,6 +116,10 @@ struct iscsit_tcp {
 	u32			reductions;
 	enum iscsit_cause	reduced_cause;
 	u32			reduced_rtt_us;
+	void			(*recovery)(struct iscsit_regain *regain,
+					    const struct iscsit_tcp *tcp,
+					    struct sock *sk);
+	struct iscsit_regain	*regain;
 	DECLARE_KFIFO(events, struct iscsit_tcp_event, ISCSIT_TCP_EVENTS);
 };
 
