@@ -168,10 +168,10 @@ impl Notify {
         self.read.losses.lossy_until_us.is_some_and(|us| now_us < us) && now_us >= self.rivals.until_us
     }
 
-    /// A cwnd more than TCP lets through: until a loss is repaired all that came behind it is held back, and would be asked
-    /// for again too late.
+    /// Two cwnd more than TCP lets through: until a loss is repaired all that came behind it is held back, and would be asked
+    /// for again too late; and the next may be lost before that.
     pub(super) fn lossy_bytes(&self) -> u64 {
-        self.tcp_bytes(2).max(self.window_for(self.capacity)).min(self.bound())
+        self.tcp_bytes(3).max(self.window_for(self.capacity)).min(self.bound())
     }
 
     /// There is a queue that may have lost something.
@@ -471,8 +471,8 @@ mod tests {
         // Two of them keep it so.
         law.own_losses(&at(150), 1);
         assert!(law.lossy(190 * RTT_US) && !law.lossy(210 * RTT_US));
-        // W is to last until a loss is repaired.
-        assert!(law.lossy_bytes() > 2 * 12 * 1448);
+        // W is to last until a loss is repaired, and one meanwhile.
+        assert_eq!(law.lossy_bytes(), 3 * (12 * 1448 + law.slack_bytes()));
     }
 
     /// Pages so many round trips apart, the first of which tells of what was before the read.

@@ -18,8 +18,6 @@ const REQUESTS_PER_BDP: u64 = 60;
 pub(super) const SMALL_REQUEST_BYTES: u64 = 16 << 10;
 const LEAST_REQUESTS: u64 = 12;
 const SMALL_PER_S: u64 = 4000;
-/// The least where a path loses so much by itself that cwnd is less than half of it: two short packets in a hundred.
-const LOSSY_REQUEST_BYTES: u64 = 32 << 10;
 /// Least time between two changes of the request size once the start is over; and from when the read began to the first.
 const CHANGE_US: u64 = 1_000_000;
 const FIRST_CHANGE_US: u64 = 250_000;
@@ -60,8 +58,8 @@ impl Notify {
         now_us - *self.read.slower_us.get_or_insert(now_us) < PASSING_US
     }
 
-    /// Changes the request size when W has no room for more commands, when requests turn out to be too coarse for the path, or
-    /// for losses that leave little of it, and back; rarely, since each change drains the queue.
+    /// Changes the request size when W has no room for more commands, or what losses hold back has not, and when requests turn
+    /// out to be too coarse for the path, or too fine; rarely, since each change drains the queue.
     pub(super) fn fit_request(&mut self, input: &Input<'_>) {
         let now_us = input.now_us;
         // All but what whole requests of several disks leave.
@@ -70,7 +68,10 @@ impl Notify {
         let rate = self.capacity.max(self.rate().unwrap_or(0));
         let best = self.request_for(rate);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
-        let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes());
+        // While a loss is repaired as much is held back as is on the path.
+        let held_bytes =
+            if self.lossy(now_us) && self.asked() { self.path.cwnd_bytes().min(self.bdp_bytes()) } else { 0 };
+        let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes()).max(2 * held_bytes);
         let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
         let crowded = crowds(self.request_size());
         // The slack makes a long queue, and is more than a short one holds.
@@ -81,12 +82,7 @@ impl Notify {
         let passing = self.passing(now_us);
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
-        // The last packet of each is short, and cwnd counts packets.
-        let small = self.allowed_request(LOSSY_REQUEST_BYTES);
-        let few = self.cwnd_less_than_half_of(self.bdp_bytes());
-        let request = if self.lossy(now_us) && few && self.request_bytes < small {
-            small
-        } else if crowded {
+        let request = if crowded {
             let twice = 1u64 << (self.request_bytes.max(1).ilog2() + 1).min(31);
             self.allowed_request(twice.max(best.into()))
         } else if self.phase == Phase::Cruise
@@ -247,21 +243,44 @@ mod tests {
         }
     }
 
-    /// W is cwnd's then, and small requests end in short packets.
+    /// Commands for 8 MB; C in packets in a millisecond.
     #[test]
-    fn where_losses_leave_less_than_half_of_the_path_requests_are_larger_until_they_end() {
+    fn what_a_loss_holds_back_needs_commands_as_well() {
+        let (rtt_us, kib) = (50_000, 16);
+        for (rate_pkts, snd_cwnd_pkts, lossy, asked, becomes_kib) in [
+            (60, 3000, true, true, 64),
+            (60, 2500, true, true, 16),
+            (50, 3000, true, true, 16), // which the path does not hold
+            (60, 3000, false, true, 16),
+            (60, 3000, true, false, 16),
+        ] {
+            let mut law = law();
+            law.note(PathState { snd_cwnd_pkts, ..path(rtt_us, rtt_us) });
+            (law.phase, law.capacity) = (Phase::Cruise, rate_pkts * 1448 * 1000);
+            (law.request_bytes, law.wanted_request_bytes) = (kib << 10, kib << 10);
+            law.read.losses.lossy_until_us = lossy.then_some(1 << 41);
+            law.window_bytes = if asked { 1 } else { 8 << 20 };
+            law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
+            assert_eq!(
+                law.wanted_request_bytes,
+                becomes_kib << 10,
+                "{rate_pkts}, {snd_cwnd_pkts} packets, lossy {lossy}, asked {asked}"
+            );
+        }
+    }
+
+    #[test]
+    fn requests_become_no_smaller_until_fifty_round_trips_after_losses_have_ended() {
         const RTT_US: u64 = 10_000;
         let mut law = law();
         law.note(path(10_000, 10_500));
         (law.phase, law.capacity, law.request_bytes, law.wanted_request_bytes) =
-            (Phase::Cruise, 7_500_000, 8 << 10, 8 << 10);
+            (Phase::Cruise, 7_500_000, 32 << 10, 32 << 10);
         law.read.losses.lossy_until_us = Some(400 * RTT_US);
-        for (trip, snd_cwnd_pkts, kib) in [(200, 30, 8), (399, 20, 32), (410, 40, 32), (449, 40, 32), (450, 40, 8)] {
-            law.path.snd_cwnd_pkts = snd_cwnd_pkts;
+        for (trip, kib) in [(399, 32), (449, 32), (450, 8)] {
             law.request_changed_us = 0;
             law.fit_request(&Input { now_us: trip * RTT_US, path: None, received: None, share: None, disks: &[] });
-            law.request_bytes = law.wanted_request_bytes;
-            assert_eq!(law.request_bytes, kib << 10, "{snd_cwnd_pkts} packets, {trip} round trips");
+            assert_eq!(law.wanted_request_bytes, kib << 10, "{trip} round trips");
         }
     }
 
