@@ -41,10 +41,10 @@
  * gone.
  *
  * A reduction at no queue was by chance, and asks for no such wait; where there
- * are many of these no time without one is long. So two round trips after it
- * are enough; but within 32 of it only while srtt shows no queue: a short one
- * may be other flows', and more would overflow it. (A connection that has not
- * been reduced yet is taken for one that was at the first look.)
+ * are many of these no time without one is long. So the next round trip will
+ * do, while TCP repairs nothing; but within 32 only while srtt shows no queue: a
+ * short one may be other flows', and more would overflow it. (A connection that
+ * has not been reduced yet is taken for one that was at the first look.)
  *
  * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
  * path runs empty, and what refills it at such a rate makes a queue though less
@@ -85,8 +85,6 @@
 #define REGAIN_MAX_WAIT_TRIPS	256
 /* But where others have taken the path */
 #define REGAIN_OTHERS_WAIT_TRIPS	8
-/* And after a loss by chance */
-#define REGAIN_CHANCE_WAIT_TRIPS	2
 /* fq counts the headers of a packet, too: this many bytes, at most. */
 #define REGAIN_HEADER_BYTES	100
 /* A rate is packets per microsecond, times two to the power of this. */
@@ -225,7 +223,7 @@ static void regain_reduced(struct iscsit_regain *regain,
 static bool regain_waits(const struct iscsit_regain *regain)
 {
 	return regain->trips - regain->queued_trip <= regain->wait_trips ||
-	       regain->trips - regain->reduced_trip <= REGAIN_CHANCE_WAIT_TRIPS;
+	       regain->trips == regain->reduced_trip;
 }
 
 /* Losses are few, or there is no queue that more would overflow. */
