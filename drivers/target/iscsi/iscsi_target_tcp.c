@@ -169,16 +169,20 @@ VISIBLE_IF_KUNIT void iscsit_tcp_transition(struct iscsit_tcp *tcp,
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_tcp_transition);
 
+/*
+ * TCP has just reduced ssthresh for a loss. From CWR it stays what that has made
+ * of it, from Loss cwnd tells nothing, and marks are to be heeded: TCP keeps no
+ * prior_ssthresh then.
+ */
+static bool tcp_reduces(const struct sock *sk, u8 new)
+{
+	return new == TCP_CA_Recovery &&
+	       inet_csk(sk)->icsk_ca_state < TCP_CA_CWR &&
+	       tcp_sk(sk)->prior_ssthresh;
+}
+
 static void tcp_probe(void *unused, struct sock *sk, const u8 new)
 {
-	/*
-	 * From CWR ssthresh stays what that has made of it, from Loss cwnd
-	 * tells nothing, and marks are to be heeded: TCP keeps no
-	 * prior_ssthresh then.
-	 */
-	bool reduces = new == TCP_CA_Recovery &&
-		       inet_csk(sk)->icsk_ca_state < TCP_CA_CWR &&
-		       tcp_sk(sk)->prior_ssthresh;
 	struct iscsit_tcp *tcp;
 
 	rcu_read_lock();
@@ -186,7 +190,7 @@ static void tcp_probe(void *unused, struct sock *sk, const u8 new)
 		if (tcp->sk != sk)
 			continue;
 		iscsit_tcp_transition(tcp, sk, new);
-		if (reduces && tcp->recovery)
+		if (tcp->recovery && tcp_reduces(sk, new))
 			tcp->recovery(tcp->regain, tcp, sk);
 		if ((!kfifo_is_empty(&tcp->events) ||
 		     (tcp->undecided && iscsit_nl_wants_events(tcp->net))) &&
