@@ -46,6 +46,25 @@
  * short one may be other flows', and more would overflow it. (A connection that
  * has not been reduced yet is taken for one that was at the first look.)
  *
+ * Where losses by chance are a round trip apart or less TCP repairs them all the
+ * time. PRR (RFC 6937) lets as much be sent then as is delivered, so that each
+ * loss takes a packet from what is in flight, and nothing is regained. So while
+ * one is repaired, and there is more to be sent, PRR is told of more that was
+ * delivered: of each packet that was lost, and, where srtt shows a queue of no
+ * more than a sixteenth of the round trip, which what is tried may be, of one
+ * for each four until cwnd is what was carried, and one for each sixteen until
+ * it is a sixteenth more; or for each two until it is a quarter more, where slow
+ * start was interrupted.
+ *
+ * A queue that holds less than a sixty-fourth of a round trip overflows at what
+ * is taken for none. Then much of what is sent beyond what the path carries is
+ * lost: if that was more than one packet of 32 in a round trip, and eight or
+ * more, it is no chance. BBR (draft-ietf-ccwg-bbr) bounds what is in flight
+ * where more than two of a hundred are lost, which one of a hundred by chance
+ * come to too often. So as long as the loss is repaired ssthresh is again what
+ * the congestion control has made of it, and more is tried as after a queue that
+ * overflowed; and so it is after a loss that follows within a round trip.
+ *
  * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
  * path runs empty, and what refills it at such a rate makes a queue though less
  * is in flight than the path holds. So once ssthresh is known, that is, the
@@ -85,6 +104,9 @@
 #define REGAIN_MAX_WAIT_TRIPS	256
 /* But where others have taken the path */
 #define REGAIN_OTHERS_WAIT_TRIPS	8
+/* So many packets lost in a round trip, and one of so many, are no chance. */
+#define REGAIN_LOST_PKTS	8
+#define REGAIN_LOST_PART	32
 /* fq counts the headers of a packet, too: this many bytes, at most. */
 #define REGAIN_HEADER_BYTES	100
 /* A rate is packets per microsecond, times two to the power of this. */
@@ -149,6 +171,13 @@ static void regain_measure(struct iscsit_regain *regain,
 	/* The latter: at first, and when much else was sent in between */
 	if (!before(tp->snd_una, regain->trip_end) ||
 	    after(regain->trip_end, tp->snd_nxt)) {
+		u32 lost = tp->lost - regain->trip_lost;
+		u32 sent = tp->delivered - regain->trip_delivered + lost;
+
+		regain->many_lost = lost >= REGAIN_LOST_PKTS &&
+				    lost > sent / REGAIN_LOST_PART;
+		regain->trip_lost = tp->lost;
+		regain->trip_delivered = tp->delivered;
 		regain->trip_end = tp->snd_nxt;
 		regain->trips++;
 	}
@@ -178,52 +207,68 @@ static u32 regain_carried(const struct iscsit_regain *regain, u32 rate)
 	return (u64)rate * minmax_get(&regain->rtt_us) >> REGAIN_RATE_SHIFT;
 }
 
+/* After a reduction that was no chance: until when, and by what it is paced */
+static void regain_wait(struct iscsit_regain *regain,
+			const struct tcp_sock *tp, u32 queue_us)
+{
+	u32 carried_pkts = regain_carried(regain,
+					  minmax_get(&regain->long_rate));
+	u32 rate = minmax_get(&regain->rate);
+	bool gained = rate > regain->queued_rate + regain->queued_rate / 16;
+
+	if (tp->snd_ssthresh < carried_pkts / 8 * 5)
+		regain->wait_trips = REGAIN_OTHERS_WAIT_TRIPS;
+	else if (gained)
+		regain->wait_trips = REGAIN_WAIT_TRIPS;
+	else if (regain->queued_trip != regain->trips)
+		regain->wait_trips = clamp(2 * regain->wait_trips,
+					   REGAIN_WAIT_TRIPS,
+					   REGAIN_MAX_WAIT_TRIPS);
+	regain->queued_us = gained ? 0 :
+		max(queue_us, regain_jitter_us(regain));
+	regain->queued_rate = rate;
+	regain->queued_trip = regain->trips;
+	regain->interrupted = false;
+}
+
 static void regain_reduced(struct iscsit_regain *regain,
 			   const struct iscsit_tcp *tcp,
 			   const struct tcp_sock *tp)
 {
-	u32 carried_pkts = regain_carried(regain,
-					  minmax_get(&regain->long_rate));
 	u32 queue_us = regain_queue_us(regain, tcp->reduced_rtt_us);
 	u32 longest_us = minmax_running_max(&regain->queue_us,
 					    REGAIN_LONG_TRIPS, regain->trips,
 					    queue_us);
-	u32 rate = minmax_get(&regain->rate);
 	bool marked = tcp->reduced_cause == ISCSIT_CAUSE_CWR_LOCAL ||
 		      tcp->reduced_cause == ISCSIT_CAUSE_CWR_ECN;
-	bool queued = marked || !regain_no_queue(regain, queue_us);
+	bool queued = !regain_no_queue(regain, queue_us);
 
-	regain->overflow = marked || (queued && queue_us > longest_us / 4 * 3);
-	if (queued) {
-		bool gained = rate > regain->queued_rate +
-				     regain->queued_rate / 16;
-
-		if (tp->snd_ssthresh < carried_pkts / 8 * 5)
-			regain->wait_trips = REGAIN_OTHERS_WAIT_TRIPS;
-		else if (gained)
-			regain->wait_trips = REGAIN_WAIT_TRIPS;
-		else
-			regain->wait_trips = clamp(2 * regain->wait_trips,
-						   REGAIN_WAIT_TRIPS,
-						   REGAIN_MAX_WAIT_TRIPS);
-		regain->queued_us = gained ? 0 :
-			max(queue_us, regain_jitter_us(regain));
-		regain->queued_rate = rate;
-		regain->queued_trip = regain->trips;
-		regain->interrupted = false;
-	} else if (regain->starting) {
+	regain->chance = !marked && !queued && !regain->many_lost;
+	regain->overflow = marked || (queued ? queue_us > longest_us / 4 * 3 :
+					       regain->many_lost);
+	if (!regain->chance)
+		regain_wait(regain, tp, queue_us);
+	else if (regain->starting)
 		regain->interrupted = true;
-	}
 	regain->reduced_trip = regain->trips;
+	regain->reduced_pkts = 0;
 	regain->reductions = tcp->reductions;
 	regain->even_us = 0;
+}
+
+/* A loss that was taken for chance, and is being repaired, was one of many. */
+static void regain_mistaken(struct iscsit_regain *regain, struct tcp_sock *tp)
+{
+	tp->snd_ssthresh = min(tp->snd_ssthresh, regain->reduced_pkts);
+	regain->chance = false;
+	regain->overflow = true;
+	regain_wait(regain, tp, 0);
 }
 
 /* More is not tried yet. */
 static bool regain_waits(const struct iscsit_regain *regain)
 {
-	return regain->trips - regain->queued_trip <= regain->wait_trips ||
-	       regain->trips == regain->reduced_trip;
+	return regain->trips - regain->queued_trip <= regain->wait_trips;
 }
 
 /* Losses are few, or there is no queue that more would overflow. */
@@ -309,6 +354,8 @@ static u32 regain_update(struct iscsit_regain *regain,
 	/* What was before the first look says nothing of now. */
 	if (!regain->trips) {
 		regain->reductions = tcp->reductions;
+		regain->trip_delivered = tp->delivered;
+		regain->trip_lost = tp->lost;
 		minmax_reset(&regain->rtt_us, 0, tp->srtt_us >> 3);
 	}
 	regain_measure(regain, tp);
@@ -316,6 +363,52 @@ static u32 regain_update(struct iscsit_regain *regain,
 		regain_reduced(regain, tcp, tp);
 
 	return regain_carried(regain, minmax_get(&regain->rate));
+}
+
+/* The first slow start has not found yet what the path carries. */
+static bool regain_starts(const struct iscsit_regain *regain, u32 cwnd,
+			  u32 carried)
+{
+	return regain->interrupted && cwnd <= carried + carried / 4;
+}
+
+/* A loss by chance is being repaired, and there is more to be sent. */
+static bool regain_repairs(const struct iscsit_regain *regain,
+			   const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	/* Without prior_ssthresh a mark has come meanwhile. */
+	return inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery &&
+	       regain->chance && regain->reduced_pkts && tp->prior_ssthresh &&
+	       before(tp->snd_nxt, tp->write_seq);
+}
+
+/*
+ * In Recovery cwnd is what PRR lets be sent, and there is no more than ssthresh
+ * in flight. What is too little for a packet counts at the next look.
+ */
+static void regain_repair(struct iscsit_regain *regain, struct tcp_sock *tp,
+			  u32 carried, bool waits, u32 delivered, u32 lost)
+{
+	u32 cwnd = tcp_snd_cwnd(tp);
+	bool starts = regain_starts(regain, cwnd, carried);
+	u32 part = starts ? 2 : cwnd < carried ? 4 : 16;
+	u32 most = carried;
+	u32 more;
+
+	tp->prr_delivered += lost;
+	if (!waits)
+		most += max(carried / (starts ? 4 : 16), 1U);
+	if (cwnd >= most ||
+	    regain_queue_us(regain, tp->srtt_us >> 3) >
+	    minmax_get(&regain->rtt_us) / 16)
+		return;
+
+	regain->delivered -= delivered % part;
+	more = min3(delivered / part, max(cwnd / part, 1U), most - cwnd);
+	tp->prr_delivered += more;
+	tp->snd_ssthresh = max(tp->snd_ssthresh, cwnd + more);
 }
 
 /**
@@ -330,12 +423,18 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 carried = regain_update(regain, tcp, tp);
+	u32 delivered = tp->delivered - regain->delivered;
+	u32 lost = tp->lost - regain->lost;
 	u32 cwnd = tcp_snd_cwnd(tp);
 	bool waits, overflowed;
 
+	regain->delivered = tp->delivered;
+	regain->lost = tp->lost;
 	regain->starting = tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH;
 	if (regain->starting)
 		regain->interrupted = false;
+	if (regain->many_lost && regain_repairs(regain, sk))
+		regain_mistaken(regain, tp);
 
 	waits = regain_waits(regain);
 	overflowed = waits && regain->overflow;
@@ -346,6 +445,8 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 		regain->interrupted = false;
 		return;
 	}
+	if (regain_repairs(regain, sk))
+		regain_repair(regain, tp, carried, waits, delivered, lost);
 	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR || tcp_in_slow_start(tp))
 		return;
 
@@ -355,12 +456,12 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 					       cwnd + max(cwnd / 4, 1));
 	} else if (!waits && tp->is_cwnd_limited &&
 		   regain_has_room(regain, tp) &&
+		   regain->trips != regain->reduced_trip &&
 		   regain->trips != regain->tried_trip) {
-		bool starts = regain->interrupted &&
-			      cwnd <= carried + carried / 4;
+		u32 part = regain_starts(regain, cwnd, carried) ? 2 : 16;
 
 		regain->tried_trip = regain->trips;
-		tp->snd_ssthresh = cwnd + max(cwnd / (starts ? 2 : 16), 1);
+		tp->snd_ssthresh = cwnd + max(cwnd / part, 1);
 	}
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look);
@@ -379,7 +480,11 @@ VISIBLE_IF_KUNIT void iscsit_regain_recovery(struct iscsit_regain *regain,
 	u32 carried = regain_update(regain, tcp, tp);
 	u32 queue_us = regain_queue_us(regain, tcp->reduced_rtt_us);
 
-	if (regain_no_queue(regain, queue_us))
+	/* What has made TCP enter Recovery is to be repaired as well. */
+	regain->delivered = tp->delivered;
+	regain->lost = tp->lost - tp->lost_out;
+	regain->reduced_pkts = tp->snd_ssthresh;
+	if (regain_no_queue(regain, queue_us) && !regain->many_lost)
 		tp->snd_ssthresh = max(tp->snd_ssthresh,
 				       min(carried, tp->prior_cwnd));
 }
@@ -408,9 +513,11 @@ void iscsit_regain(struct iscsit_conn *conn)
 	on = on && !inet_csk(sk)->icsk_ca_ops->cong_control;
 	tcp->regain = &conn->regain;
 	tcp->recovery = on ? iscsit_regain_recovery : NULL;
-	if (on)
+	if (on) {
 		iscsit_regain_look(&conn->regain, tcp, sk);
-	else
+	} else {
+		conn->regain.chance = false;
 		iscsit_regain_bound_pacing(&conn->regain, sk, ~0UL);
+	}
 	release_sock(sk);
 }

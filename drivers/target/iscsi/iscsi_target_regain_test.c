@@ -23,6 +23,7 @@ struct regain_test {
 	struct iscsit_tcp tcp;
 	struct tcp_sock tp;
 	u32 carries;
+	u32 unsent_bytes;
 };
 
 /* Each round trip is 100 packets of 1000 bytes. */
@@ -32,6 +33,8 @@ static void trip(struct regain_test *t, u32 queue_us)
 	t->tp.rate_delivered = min(t->tp.snd_cwnd, t->carries);
 	t->tp.snd_una = t->tp.snd_nxt;
 	t->tp.snd_nxt += CARRIED * 1000;
+	t->tp.write_seq = t->tp.snd_nxt + t->unsent_bytes;
+	t->tp.delivered += CARRIED;
 	iscsit_regain_look(&t->regain, &t->tcp, (struct sock *)&t->tp);
 }
 
@@ -111,6 +114,19 @@ static void expect_pacing(struct kunit *test, unsigned long least,
 	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, most);
 }
 
+/* Round trips, with such a queue, until more than this is tried */
+static int trips_until_more(struct regain_test *t, u32 queue_us, u32 cwnd)
+{
+	int trips = 0;
+
+	set_window(t, cwnd);
+	while (t->tp.snd_ssthresh <= cwnd && trips < 1000) {
+		trip(t, queue_us);
+		trips++;
+	}
+	return trips;
+}
+
 static void a_loss_by_chance(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
@@ -175,6 +191,167 @@ static void while_reduced_and_with_a_queue(struct kunit *test)
 	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_Open;
 	expect_trip(test, MIN_RTT_US / 8 + 1, 70);
 	expect_trip(test, MIN_RTT_US / 8, 87);
+}
+
+/* A loss that is being repaired, with such a cwnd before; more is to be sent */
+static void repair(struct regain_test *t, u32 queue_us, u32 cwnd)
+{
+	struct sock *sk = (struct sock *)&t->tp;
+
+	reduce(t, queue_us, ISCSIT_CAUSE_RECOVERY);
+	t->tp.prior_cwnd = cwnd;
+	t->tp.prior_ssthresh = cwnd;
+	iscsit_regain_recovery(&t->regain, &t->tcp, sk);
+	inet_csk(sk)->icsk_ca_state = TCP_CA_Recovery;
+	t->unsent_bytes = 1000;
+	trip(t, 0);
+}
+
+/* What PRR counts beyond what was delivered, and ssthresh, which was 70 */
+static void while_losses_by_chance_are_repaired(struct kunit *test)
+{
+	static const struct {
+		u32 cwnd;
+		u32 lost;
+		u32 queue_us;
+		s32 delivered;	/* and 100 */
+		u32 more;
+		u32 ssthresh;
+	} trips[] = {
+		{ CARRIED - 1, 0, 0, 0, 6, 105 },
+		{ CARRIED - 1, 2, 0, 0, 8, 105 },
+		/* What is less than 16 counts the next time. */
+		{ CARRIED - 1, 0, 0, 40 - CARRIED - 8, 2, 101 },
+		{ CARRIED - 1, 0, 0, 8 - CARRIED, 1, 100 },
+		/* No more than a sixteenth more than was carried */
+		{ CARRIED + 4, 0, 0, 0, 1, 105 },
+		{ CARRIED + 5, 2, 0, 0, 2, 70 },
+		/* Nor with a queue that may be what is tried */
+		{ CARRIED - 1, 2, MIN_RTT_US / 16, 0, 8, 105 },
+		{ CARRIED - 1, 2, MIN_RTT_US / 16 + 1, 0, 2, 70 },
+		{ CARRIED - 1, 2, MIN_RTT_US / 8 + 1, 0, 0, 70 },
+		/* Sooner back at what was carried */
+		{ 60, 0, 0, 0, 15, 75 },
+		{ 60, 0, 0, 44 - CARRIED, 11, 71 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	repair(t, 0, CARRIED);
+	for (i = 0; i < ARRAY_SIZE(trips); i++) {
+		t->tp.prr_delivered = 0;
+		t->tp.snd_cwnd = trips[i].cwnd;
+		t->tp.snd_ssthresh = 70;
+		t->tp.lost += trips[i].lost;
+		t->tp.delivered += trips[i].delivered;
+		trip(t, trips[i].queue_us);
+		KUNIT_EXPECT_EQ_MSG(test, t->tp.prr_delivered, trips[i].more,
+				    "%d", i);
+		KUNIT_EXPECT_EQ_MSG(test, t->tp.snd_ssthresh,
+				    trips[i].ssthresh, "%d", i);
+	}
+}
+
+/* Nor where nothing more is to be sent, or a mark has come */
+static void nothing_more_while_other_losses_are_repaired(struct kunit *test)
+{
+	static const struct {
+		u32 queue_us;
+		u32 unsent_bytes;
+		u32 prior_ssthresh;
+		u32 more;
+	} cases[] = {
+		{ 0, 1, 1, 8 },
+		{ MIN_RTT_US / 64 + 1, 1, 1, 0 },
+		{ 0, 0, 1, 0 },
+		{ 0, 1, 0, 0 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(&t->regain.queue_us, 0, sizeof(t->regain.queue_us));
+		pass_trips(t, 300);
+		repair(t, cases[i].queue_us, CARRIED);
+		t->unsent_bytes = cases[i].unsent_bytes;
+		t->tp.prior_ssthresh = cases[i].prior_ssthresh;
+		t->tp.snd_cwnd = CARRIED - 1;
+		t->tp.prr_delivered = 0;
+		t->tp.lost += 2;
+		trip(t, 0);
+		KUNIT_EXPECT_EQ_MSG(test, t->tp.prr_delivered, cases[i].more,
+				    "%d", i);
+	}
+}
+
+/* Those of a round trip that are more than chance, and how long it waits */
+static void many_losses_are_no_chance(struct kunit *test)
+{
+	static const struct {
+		u32 delivered;
+		u32 lost;
+		u32 ssthresh;
+		int waits;
+	} cases[] = {
+		{ 0, 7, CARRIED, 1 },
+		{ 0, 8, 70, 33 },
+		{ 248 - CARRIED, 8, CARRIED, 1 },
+		{ 247 - CARRIED, 8, 70, 65 },
+	};
+	struct regain_test *t = test->priv;
+	struct inet_connection_sock *icsk = inet_csk((struct sock *)&t->tp);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		icsk->icsk_ca_state = TCP_CA_Open;
+		repair(t, 0, CARRIED);
+		t->tp.snd_cwnd = 200;
+		t->tp.delivered += cases[i].delivered;
+		t->tp.lost += cases[i].lost;
+		expect_trip(test, 0, cases[i].ssthresh);
+		icsk->icsk_ca_state = TCP_CA_Open;
+		KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED),
+				cases[i].waits);
+	}
+
+	/* Nor is a loss after these. */
+	t->tp.lost += 8;
+	trip(t, 0);
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	t->tp.prior_cwnd = CARRIED;
+	iscsit_regain_recovery(&t->regain, &t->tcp, (struct sock *)&t->tp);
+	expect_ssthresh(test, 70);
+	expect_trip(test, 0, 70);
+}
+
+/* As TCP enters it from Loss: what was made of ssthresh is not known. */
+static void many_losses_in_another_recovery(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	repair(t, 0, CARRIED);
+	reduce(t, 0, ISCSIT_CAUSE_LOSS);
+	trip(t, 0);
+	t->tp.snd_ssthresh = 90;
+	t->tp.prr_delivered = 0;
+	t->tp.lost += 50;
+	expect_trip(test, 0, 90);
+	KUNIT_EXPECT_EQ(test, t->tp.prr_delivered, 0);
+}
+
+/* Though another loss follows in the same round trip */
+static void many_losses_are_waited_for_once(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+
+	repair(t, 0, CARRIED);
+	t->tp.lost += 8;
+	trip(t, 0);
+	inet_csk(sk)->icsk_ca_state = TCP_CA_Open;
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	iscsit_regain_look(&t->regain, &t->tcp, sk);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED), 33);
 }
 
 static void in_slow_start(struct kunit *test)
@@ -396,19 +573,6 @@ static void much_more_where_slow_start_was_interrupted(struct kunit *test)
 		set_window(t, cases[i].cwnd);
 		expect_trip(test, 0, cases[i].ssthresh);
 	}
-}
-
-/* Round trips, with such a queue, until more than this is tried */
-static int trips_until_more(struct regain_test *t, u32 queue_us, u32 cwnd)
-{
-	int trips = 0;
-
-	set_window(t, cwnd);
-	while (t->tp.snd_ssthresh <= cwnd && trips < 1000) {
-		trip(t, queue_us);
-		trips++;
-	}
-	return trips;
 }
 
 /* Those from a reduction on */
@@ -659,6 +823,11 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(as_recovery_begins),
 	KUNIT_CASE(after_recovery_has_begun_at_a_queue),
 	KUNIT_CASE(while_reduced_and_with_a_queue),
+	KUNIT_CASE(while_losses_by_chance_are_repaired),
+	KUNIT_CASE(nothing_more_while_other_losses_are_repaired),
+	KUNIT_CASE(many_losses_are_no_chance),
+	KUNIT_CASE(many_losses_in_another_recovery),
+	KUNIT_CASE(many_losses_are_waited_for_once),
 	KUNIT_CASE(in_slow_start),
 	KUNIT_CASE(three_quarters_of_the_longest_queue),
 	KUNIT_CASE(a_queue_that_is_jitter),
