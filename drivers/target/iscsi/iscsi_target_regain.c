@@ -478,13 +478,12 @@ VISIBLE_IF_KUNIT void iscsit_regain_recovery(struct iscsit_regain *regain,
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 carried = regain_update(regain, tcp, tp);
-	u32 queue_us = regain_queue_us(regain, tcp->reduced_rtt_us);
 
 	/* What has made TCP enter Recovery is to be repaired as well. */
 	regain->delivered = tp->delivered;
 	regain->lost = tp->lost - tp->lost_out;
 	regain->reduced_pkts = tp->snd_ssthresh;
-	if (regain_no_queue(regain, queue_us) && !regain->many_lost)
+	if (regain->chance)
 		tp->snd_ssthresh = max(tp->snd_ssthresh,
 				       min(carried, tp->prior_cwnd));
 }
