@@ -6,14 +6,14 @@
  * CUBIC's does: seconds over distance, though what the path carries is known,
  * and what is in flight has another bound here, what the initiator asks for.
  *
- * So where Recovery begins at no queue, ssthresh is what was delivered in a
- * least round trip, at the best rate of the latest ones, if that is more than
- * what the congestion control has made of it, but no more than cwnd was, as
- * with Westwood (Mascolo et al., "TCP Westwood: Bandwidth estimation for
- * enhanced transport over wireless links", MobiCom 2001). It is so for all of
- * that Recovery, and if a timeout ends it, slow start goes up to it, as there.
- * And each time a Data-In PDU is about to be sent, and the round trip shows no
- * queue:
+ * So where Recovery begins by chance, at no queue, ssthresh is what was
+ * delivered in a least round trip, at the best rate of the latest ones, if that
+ * is more than what the congestion control has made of it, but no more than
+ * cwnd was, as with Westwood (Mascolo et al., "TCP Westwood: Bandwidth
+ * estimation for enhanced transport over wireless links", MobiCom 2001). It is
+ * so for all of that Recovery, and if a timeout ends it, slow start goes up to
+ * it, as there. And each time a Data-In PDU is about to be sent, and the round
+ * trip shows no queue:
  *
  *	If cwnd is less than that, ssthresh becomes it as well; TCP slow starts
  *	up to it, by a quarter at a time: from half of ssthresh on TCP paces it
@@ -29,7 +29,7 @@
  *	slow start, which then has not found what the path carries: while cwnd
  *	is at most a quarter more than what was delivered, which tells of it a
  *	round trip later. No longer once srtt shows a queue, or a reduction is
- *	at one.
+ *	no chance.
  *
  * Both are left to the congestion control after a reduction that a mark or the
  * own device asked for, or at a queue of more than three quarters of the
@@ -44,7 +44,10 @@
  * are many of these no time without one is long. So the next round trip will
  * do, while TCP repairs nothing; but within 32 only while srtt shows no queue: a
  * short one may be other flows', and more would overflow it. (A connection that
- * has not been reduced yet is taken for one that was at the first look.)
+ * has not been reduced yet is taken for one that was at the first look.) By
+ * chance is the next as well, if that is not long after, and its queue no such
+ * overflow, and no more than a sixteenth of the round trip: a path that loses by
+ * itself does so at any, and what is tried may be as much.
  *
  * Where losses by chance are a round trip apart or less TCP repairs them all the
  * time. PRR (RFC 6937) lets as much be sent then as is delivered, so that each
@@ -69,9 +72,9 @@
  * path runs empty, and what refills it at such a rate makes a queue though less
  * is in flight than the path holds. So once ssthresh is known, that is, the
  * first slow start is over, pacing is bounded by the best rate, also of longer
- * ago, and a sixteenth; or by less, where the latest reduction at a queue had
- * gained nothing since the one before: by what makes half of that queue in a
- * round trip. Where cwnd in a round trip is more than that there is no bound,
+ * ago, and a sixteenth; or by less, where the latest reduction that was no
+ * chance had gained nothing since the one before: by what makes half of its
+ * queue in a round trip. Where cwnd in a round trip is more than that there is no bound,
  * but after a reduction at a queue, outside slow start, until more may be
  * tried; and then none of less than half of that (where all of cwnd had been
  * used the best rate is more), or, while srtt shows a queue, which others may
@@ -126,6 +129,12 @@ static u32 regain_jitter_us(const struct iscsit_regain *regain)
 static bool regain_no_queue(const struct iscsit_regain *regain, u32 queue_us)
 {
 	return queue_us <= regain_jitter_us(regain);
+}
+
+/* One that what is tried may be */
+static bool regain_small_queue(const struct iscsit_regain *regain, u32 queue_us)
+{
+	return queue_us <= minmax_get(&regain->rtt_us) / 16;
 }
 
 /* srtt shows a queue: no more is needed in flight. */
@@ -242,10 +251,13 @@ static void regain_reduced(struct iscsit_regain *regain,
 	bool marked = tcp->reduced_cause == ISCSIT_CAUSE_CWR_LOCAL ||
 		      tcp->reduced_cause == ISCSIT_CAUSE_CWR_ECN;
 	bool queued = !regain_no_queue(regain, queue_us);
+	bool chance = regain->chance && regain_small_queue(regain, queue_us) &&
+		      regain->trips - regain->reduced_trip <= REGAIN_LONG_TRIPS;
 
-	regain->chance = !marked && !queued && !regain->many_lost;
 	regain->overflow = marked || (queued ? queue_us > longest_us / 4 * 3 :
 					       regain->many_lost);
+	regain->chance = !regain->overflow && !regain->many_lost &&
+			 (!queued || chance);
 	if (!regain->chance)
 		regain_wait(regain, tp, queue_us);
 	else if (regain->starting)
@@ -401,8 +413,8 @@ static void regain_repair(struct iscsit_regain *regain, struct tcp_sock *tp,
 	if (!waits)
 		most += max(carried / (starts ? 4 : 16), 1U);
 	if (cwnd >= most ||
-	    regain_queue_us(regain, tp->srtt_us >> 3) >
-	    minmax_get(&regain->rtt_us) / 16)
+	    !regain_small_queue(regain,
+				regain_queue_us(regain, tp->srtt_us >> 3)))
 		return;
 
 	regain->delivered -= delivered % part;

@@ -627,6 +627,50 @@ static void none_after_a_loss_by_chance(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_RECOVERY, CARRIED), 29);
 }
 
+/* A path that loses by itself does so at any queue, one that overflows is full. */
+static void none_after_another_at_a_queue_that_holds_more(struct kunit *test)
+{
+	static const struct {
+		u32 longest_us;
+		u32 queue_us;
+		int trips;
+	} cases[] = {
+		{ 1600, 0, 1 },
+		{ 1600, 1200, 1 },
+		{ 1600, 1201, 33 },
+		/* Nor another after that, */
+		{ 1600, 1200, 65 },
+		{ 8000, 0, 1 },
+		/* nor where all that is tried makes less. */
+		{ 8000, MIN_RTT_US / 16, 1 },
+		{ 8000, MIN_RTT_US / 16 + 1, 129 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		trip(t, cases[i].longest_us);
+		pass_trips(t, 64);
+		reduce(t, cases[i].queue_us, ISCSIT_CAUSE_RECOVERY);
+		trip(t, 0);
+		KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED),
+				cases[i].trips);
+	}
+
+	/* Nor long after. */
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	pass_trips(t, 250);
+	trip(t, 8000);
+	reduce(t, 1000, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED), 1);
+	pass_trips(t, 255);
+	trip(t, 8000);
+	reduce(t, 1000, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED), 257);
+}
+
 /* A queue that is no more than jitter is none. */
 static void long_ones_with_a_queue_after_a_loss_by_chance(struct kunit *test)
 {
@@ -730,8 +774,11 @@ static void pacing_by_a_queue_at_which_nothing_is_gained(struct kunit *test)
 	} cases[] = {
 		{ CARRIED, 1000, 106 },
 		{ CARRIED, 1000, 102 },
-		/* By chance, and at no less than jitter */
+		/* By chance, both */
 		{ CARRIED, 0, 102 },
+		{ CARRIED, MIN_RTT_US / 64 + 1, 102 },
+		/* Not by chance, and no less than jitter */
+		{ CARRIED, 1000, 102 },
 		{ CARRIED, MIN_RTT_US / 64 + 1, 100 },
 		{ 112, 1000, 119 },
 		{ 112, 1000, 114 },
@@ -844,6 +891,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(longer_waits_without_gain),
 	KUNIT_CASE(long_ones_after_a_loss_at_a_queue),
 	KUNIT_CASE(none_after_a_loss_by_chance),
+	KUNIT_CASE(none_after_another_at_a_queue_that_holds_more),
 	KUNIT_CASE(long_ones_with_a_queue_after_a_loss_by_chance),
 	KUNIT_CASE(short_ones_where_others_took_the_path),
 	KUNIT_CASE(pacing),
