@@ -23,8 +23,9 @@ pub struct Arrivals {
     bytes: u64,
     /// Bytes and packets of the latest looks without a hole, the older ones for less and less.
     mean_of: (u64, u64),
-    /// So many looks more at which something may be held back, or may have been.
+    /// So many looks more at which something may be held back, or may have been; and what is.
     hole_looks: u32,
+    held_bytes: u64,
 }
 
 impl Arrivals {
@@ -36,10 +37,14 @@ impl Arrivals {
         if holes || self.hole_looks > 0 {
             let (of_bytes, of_pkts) = self.mean_of;
             let mean_bytes = if of_pkts < LEAST_MEAN_PKTS { mss_bytes } else { of_bytes / of_pkts };
-            self.bytes = self.bytes.saturating_add(pkts.saturating_mul(mean_bytes));
-            self.hole_looks = if holes || bytes == 0 { HOLE_LOOKS } else { self.hole_looks - 1 };
+            let came = pkts.saturating_mul(mean_bytes);
+            self.bytes = self.bytes.saturating_add(came);
+            self.held_bytes = self.held_bytes.saturating_add(came).saturating_sub(bytes);
+            // More than these packets hold was held back, and behind the next hole there may be more of that.
+            let filled = bytes > pkts.saturating_mul(mean_bytes.max(mss_bytes)) && self.held_bytes > 0;
+            self.hole_looks = if holes || bytes == 0 { HOLE_LOOKS } else { (self.hole_looks - 1).max(filled.into()) };
         } else {
-            self.bytes = self.bytes.saturating_add(bytes);
+            (self.bytes, self.held_bytes) = (self.bytes.saturating_add(bytes), 0);
             self.mean_of = (self.mean_of.0.saturating_add(bytes), self.mean_of.1 + pkts);
             if self.mean_of.1 > MEAN_PKTS {
                 self.mean_of = (self.mean_of.0 / 2, self.mean_of.1 / 2);
@@ -214,6 +219,52 @@ mod tests {
             arrivals.add(&last, &received, 1448);
             assert_eq!(arrivals.bytes(), arrived, "{bytes} bytes of {pkts} packets");
             last = received;
+        }
+    }
+
+    /// As many are lost as arrive behind each, and nothing comes behind the last: what is sent again fills one at each look.
+    #[test]
+    fn what_several_holes_hold_back_has_arrived_once() {
+        let (mut arrivals, mut last) = (Arrivals::default(), Received::default());
+        let mut look = |pkts: u32, in_sequence: u64, out_of_order_pkts: u32| {
+            let received = Received {
+                bytes: last.bytes + in_sequence * 1448,
+                pkts: last.pkts + pkts,
+                out_of_order_pkts: last.out_of_order_pkts + out_of_order_pkts,
+                ..Received::default()
+            };
+            arrivals.add(&last, &received, 1448);
+            last = received;
+            arrivals.bytes() / 1448
+        };
+        look(100, 100, 0);
+        assert_eq!(look(60, 0, 60), 160);
+        for (hole, arrived) in (0..6).zip((170..).step_by(10)) {
+            assert_eq!(look(10, 20, 0), arrived, "hole {hole}");
+        }
+        assert_eq!(look(10, 10, 0), 230);
+        assert_eq!(look(10, 10, 0), 240, "in sequence again");
+        assert_eq!(arrivals.mean_of, (120 * 1448, 120));
+    }
+
+    /// Where packets are joined, or not counted, what comes is more than they seem to hold.
+    #[test]
+    fn what_packets_are_makes_no_difference_soon_after_a_hole() {
+        for (pkts, mss_bytes) in [(1, 1448), (0, 1448), (45, 0), (1, 0)] {
+            let (mut arrivals, mut last) = (Arrivals::default(), Received::default());
+            let mut arrived = vec![];
+            for look in 1..=10u64 {
+                let received = Received {
+                    bytes: look * 65_160,
+                    pkts: last.pkts + pkts,
+                    out_of_order_pkts: u32::from(look > 1),
+                    ..Received::default()
+                };
+                arrivals.add(&last, &received, mss_bytes);
+                arrived.push(arrivals.bytes());
+                last = received;
+            }
+            assert_eq!(arrived[9] - arrived[3], 6 * 65_160, "{pkts} of {mss_bytes} bytes");
         }
     }
 
