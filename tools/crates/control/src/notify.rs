@@ -67,7 +67,7 @@ const START_PAGE_US: u64 = 10_000;
 const CRUISE_PAGE_US: u64 = 40_000;
 /// Questions that take the place of a read cost no more than one part in so many of W.
 const QUESTION_SHARE: u64 = 20;
-/// Round trips between two pages where a path loses by itself: each is a packet of a few that cwnd has room for.
+/// Round trips between two pages where a path loses by itself, at most.
 const LOSSY_PAGE_TRIPS: u64 = 4;
 /// Round-trip time before any is known.
 const ASSUMED_RTT_US: u64 = 20_000;
@@ -432,7 +432,7 @@ impl Notify {
     fn least_read_ahead_bytes(&self, now_us: u64) -> u64 {
         let rate = match self.capacity {
             0 => u64::MAX,
-            rate if self.lossy(now_us) => rate.min(per_second(self.path.cwnd_bytes(), self.trip_us())),
+            rate if self.lossy(now_us) => rate.min(per_second(self.repaired_bytes(), self.trip_us())),
             rate => rate,
         };
         MIN_READ_AHEAD_BYTES.min(1 << (rate / 8).max(1).ilog2())
@@ -576,7 +576,10 @@ impl Notify {
         }
         let least_us = self.rtt_us().max(CRUISE_PAGE_US);
         if self.lossy(now_us) {
-            return least_us.max(LOSSY_PAGE_TRIPS * self.trip_us());
+            // cwnd, which bounds W, changes in each; but of one that holds few requests each question takes much.
+            let trip_us = self.trip_us();
+            let share_us = QUESTION_SHARE * trip_us * self.request() / self.repaired_bytes().max(1);
+            return share_us.clamp(least_us.max(trip_us), least_us.max(LOSSY_PAGE_TRIPS * trip_us));
         }
         // Others are to be answered, and a longer path filled, whatever that costs.
         let far = self.far_pages() && !self.read.losses.shallow;
@@ -782,6 +785,28 @@ mod tests {
                 if rounded { 8 << 10 } else { 0 },
                 "{rtt_us} {queue_us} us, {train} B/s, {hole} {shared} {others}"
             );
+        }
+    }
+
+    #[test]
+    fn where_a_path_loses_by_itself_pages_take_a_twentieth_of_cwnd() {
+        let rtt_us = 100_000;
+        for (snd_cwnd_pkts, ssthresh_pkts, page_ms) in
+            [(10, 10, 400), (76, 10, 297), (226, 10, 100), (1_000, 10, 100), (10, 1_000, 100)]
+        {
+            let mut law = Notify::new(Limits::default());
+            let (min_rtt_us, srtt_us, mss_bytes, prior_cwnd_pkts) = (rtt_us, rtt_us, 1448, 1_000);
+            law.note(PathState {
+                min_rtt_us,
+                srtt_us,
+                mss_bytes,
+                snd_cwnd_pkts,
+                ssthresh_pkts,
+                prior_cwnd_pkts,
+                ..PathState::default()
+            });
+            (law.phase, law.request_bytes, law.read.losses.lossy_until_us) = (Phase::Cruise, 16 << 10, Some(1));
+            assert_eq!(law.page_us(0) / 1_000, page_ms, "{snd_cwnd_pkts} packets, {ssthresh_pkts}");
         }
     }
 

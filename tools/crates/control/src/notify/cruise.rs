@@ -123,7 +123,9 @@ impl Notify {
         let told_us = if input.path.is_some() { Some(self.path.asked_us) } else { self.own_round_trip(input) };
         let answers = !self.read.advertised.closing
             && told_us.is_some_and(|us| us.saturating_sub(self.window_changed_us) > answer_us);
-        if answers && !(self.choked(input.now_us) && self.read.losses.unanswered == 0) {
+        // W that is made for cwnd is no reason for what that is.
+        let follows = input.path.is_some() && self.lossy(input.now_us);
+        if follows || answers && !(self.choked(input.now_us) && self.read.losses.unanswered == 0) {
             self.adjust(input);
         }
     }
@@ -235,11 +237,11 @@ impl Notify {
         gone
     }
 
-    /// W where TCP's congestion control decides: so many cwnd, and slacks.
-    pub(super) fn tcp_bytes(&self, times: u64) -> u64 {
+    /// W where TCP's congestion control decides: so many cwnd of so many bytes, and slacks.
+    pub(super) fn tcp_bytes(&self, cwnd_bytes: u64, times: u64) -> u64 {
         // Small requests are for a short queue; none of this waits on the path.
         let slack = self.slack_bytes().max(SLACK_REQUESTS * SMALL_REQUEST_BYTES);
-        self.path.cwnd_bytes().saturating_add(slack).saturating_mul(times).saturating_add(self.late_bytes())
+        cwnd_bytes.saturating_add(slack).saturating_mul(times).saturating_add(self.late_bytes())
     }
 
     /// Others have taken what had arrived before, and TCP decides. What C is then, in bytes/s: cuts before were for what they left.
@@ -250,7 +252,7 @@ impl Notify {
 
     /// Others fill the queue: TCP's congestion control decides.
     fn compete(&mut self, now_us: u64, goal: u64, rate: Option<u64>, longest_us: u64) {
-        let most = self.tcp_bytes(1);
+        let most = self.tcp_bytes(self.path.cwnd_bytes(), 1);
         let alone = self.whole_queue_us() < self.queue_low_us();
         // Who was there first keeps more for long: half of the path it is, however long the others make the queue.
         let half = self.capacity.max(self.read.reached) / 2;

@@ -12,6 +12,9 @@ const BLAME_TRIPS: u64 = 3;
 pub(super) const LOST_US: u64 = 5_000_000;
 /// A path that loses so often within [`THRESHOLD_TRIPS`], or a second, and not for a queue, loses by itself.
 const OWN_LOSSES: usize = 3;
+/// So many cwnd are asked for on it: until a loss is repaired all that came behind it is held back, and would be asked for again
+/// too late; and the next may be lost before that.
+pub(super) const LOSSY_CWNDS: u64 = 3;
 /// So many packets are no long queue, however slow or near the path.
 const ROOM_PKTS: u64 = 16;
 
@@ -76,7 +79,11 @@ impl Notify {
         let apart_us = BLAME_TRIPS * self.trip_us();
         let last_us = self.read.losses.own_us.last().copied();
         let again = last_us.is_some_and(|us| now_us - us <= apart_us);
-        let full = self.overflows() || self.brimful() && !self.lost_by_chance();
+        // Once TCP decides it is what fills the path; but a queue that is known to be short overflows, and near by any may in each
+        // of the many round trips for which that lasts.
+        let decides = self.lossy(now_us) && !self.read.losses.shallow && self.looks_finely();
+        let brims = !decides && self.brimful() && !self.lost_by_chance();
+        let full = self.overflows() || brims;
         if again || full || !self.alone(input) {
             return;
         }
@@ -168,10 +175,15 @@ impl Notify {
         self.read.losses.lossy_until_us.is_some_and(|us| now_us < us) && now_us >= self.rivals.until_us
     }
 
-    /// Two cwnd more than TCP lets through: until a loss is repaired all that came behind it is held back, and would be asked
-    /// for again too late; and the next may be lost before that.
+    /// What cwnd is, or comes to once a loss is repaired: up to ssthresh, and no more than it was.
+    pub(super) fn repaired_bytes(&self) -> u64 {
+        let pkts = self.path.ssthresh_pkts.min(self.path.prior_cwnd_pkts);
+        self.path.cwnd_bytes().max(u64::from(pkts) * u64::from(self.path.mss_bytes))
+    }
+
+    /// W where the path loses by itself.
     pub(super) fn lossy_bytes(&self) -> u64 {
-        self.tcp_bytes(3).max(self.window_for(self.capacity)).min(self.bound())
+        self.tcp_bytes(self.repaired_bytes(), LOSSY_CWNDS).max(self.window_for(self.capacity)).min(self.bound())
     }
 
     /// There is a queue that may have lost something.
@@ -420,13 +432,25 @@ mod tests {
 
     #[test]
     fn a_path_that_was_full_when_it_lost_does_not_lose_by_itself() {
-        for (prior_cwnd_pkts, own) in [(100, false), (12, true)] {
+        // Nor any longer, if the queue is short; else what TCP decides may fill it.
+        for (prior_cwnd_pkts, was, shallow, own) in
+            [(100, false, false, false), (12, false, false, true), (100, true, false, true), (100, true, true, false)]
+        {
             let mut law = cruising(5_000);
             law.capacity = 2_000_000;
             (law.window_bytes, law.path.prior_cwnd_pkts) = (law.window_for(law.capacity), prior_cwnd_pkts);
+            (law.read.losses.lossy_until_us, law.read.losses.shallow) = (was.then_some(25 * RTT_US), shallow);
             [10, 20, 30].into_iter().for_each(|trip| law.own_losses(&at(trip), 1));
-            assert_eq!(law.lossy(31 * RTT_US), own, "{prior_cwnd_pkts} packets");
+            assert_eq!(law.lossy(31 * RTT_US), own, "{prior_cwnd_pkts} packets, {was}, {shallow}");
         }
+        // Near by it may overflow in each of the many round trips of a second.
+        let mut law = cruising(600);
+        (law.path.min_rtt_us, law.path.srtt_us, law.path.prior_cwnd_pkts) = (2_000, 2_600, 100);
+        (law.capacity, law.request_bytes) = (20_000_000, 4 << 10);
+        law.window_bytes = law.window_for(law.capacity);
+        law.read.losses.lossy_until_us = Some(25 * RTT_US);
+        [10, 20, 30].into_iter().for_each(|trip| law.own_losses(&at(trip), 1));
+        assert!(!law.overflows() && !law.lossy(31 * RTT_US));
     }
 
     /// The queue was taken for the path's length, which it is if all that came before still comes.
@@ -471,8 +495,25 @@ mod tests {
         // Two of them keep it so.
         law.own_losses(&at(150), 1);
         assert!(law.lossy(190 * RTT_US) && !law.lossy(210 * RTT_US));
-        // W is to last until a loss is repaired, and one meanwhile.
-        assert_eq!(law.lossy_bytes(), 3 * (12 * 1448 + law.slack_bytes()));
+        // W is to last until a loss is repaired, and one meanwhile; of what cwnd comes to by then.
+        for (ssthresh_pkts, prior_cwnd_pkts, pkts) in [(10, 100, 12), (90, 100, 90), (u32::MAX, 100, 100), (100, 0, 12)]
+        {
+            (law.path.ssthresh_pkts, law.path.prior_cwnd_pkts) = (ssthresh_pkts, prior_cwnd_pkts);
+            assert_eq!(law.lossy_bytes(), 3 * (pkts * 1448 + law.slack_bytes()), "{ssthresh_pkts}, {prior_cwnd_pkts}");
+        }
+    }
+
+    /// Which is always less than half of W, and may become less.
+    #[test]
+    fn w_follows_cwnd_where_a_path_loses_by_itself() {
+        let mut law = cruising(500);
+        law.read.losses.lossy_until_us = Some(1_000 * RTT_US);
+        for (trip, snd_cwnd_pkts) in [(100, 40), (101, 20), (102, 80)] {
+            law.note(PathState { asked_us: (trip - 1) * RTT_US, snd_cwnd_pkts, ..law.path });
+            law.cruise(&Input { path: Some(law.path), ..at(trip) });
+            assert_eq!(law.window_bytes, 3 * (u64::from(snd_cwnd_pkts) * 1448 + law.slack_bytes()));
+            law.window_changed_us = trip * RTT_US;
+        }
     }
 
     /// Pages so many round trips apart, the first of which tells of what was before the read.

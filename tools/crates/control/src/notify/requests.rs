@@ -2,6 +2,7 @@
 //! R: how large a request is, and when that may change.
 
 use super::cruise::much_slower;
+use super::losses::LOSSY_CWNDS;
 use super::{Notify, Phase, SLACK_REQUESTS, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::carried;
@@ -68,10 +69,11 @@ impl Notify {
         let rate = self.capacity.max(self.rate().unwrap_or(0));
         let best = self.request_for(rate);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
-        // While a loss is repaired as much is held back as is on the path.
+        // While a loss is repaired as much is held back as is on the path, and may be once more before that is done.
         let held_bytes =
-            if self.lossy(now_us) && self.asked() { self.path.cwnd_bytes().min(self.bdp_bytes()) } else { 0 };
-        let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes()).max(2 * held_bytes);
+            if self.lossy(now_us) && self.asked() { self.repaired_bytes().min(self.bdp_bytes()) } else { 0 };
+        let lossy_bytes = LOSSY_CWNDS.saturating_mul(held_bytes);
+        let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes()).max(lossy_bytes);
         let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
         let crowded = crowds(self.request_size());
         // The slack makes a long queue, and is more than a short one holds.
@@ -84,7 +86,9 @@ impl Notify {
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         let request = if crowded {
             let twice = 1u64 << (self.request_bytes.max(1).ilog2() + 1).min(31);
-            self.allowed_request(twice.max(best.into()))
+            // Such a path may turn out to hold twice as much.
+            let lossy = (lossy_bytes / commands.max(1)).min(u32::MAX.into()).next_power_of_two() * 2;
+            self.allowed_request(twice.max(best.into()).max(lossy))
         } else if self.phase == Phase::Cruise
             && self.read.losses.lossy_until_us.is_none_or(|us| now_us >= us + THRESHOLD_TRIPS * self.rtt_us())
             && self.trial.is_none()
@@ -248,11 +252,12 @@ mod tests {
     fn what_a_loss_holds_back_needs_commands_as_well() {
         let (rtt_us, kib) = (50_000, 16);
         for (rate_pkts, snd_cwnd_pkts, lossy, asked, becomes_kib) in [
+            (40, 2000, true, true, 64), // twice as much may be
             (60, 3000, true, true, 64),
-            (60, 2500, true, true, 16),
-            (50, 3000, true, true, 16), // which the path does not hold
-            (60, 3000, false, true, 16),
-            (60, 3000, true, false, 16),
+            (40, 1800, true, true, 16),
+            (36, 2000, true, true, 16), // which the path does not hold
+            (40, 2000, false, true, 16),
+            (40, 2000, true, false, 16),
         ] {
             let mut law = law();
             law.note(PathState { snd_cwnd_pkts, ..path(rtt_us, rtt_us) });
