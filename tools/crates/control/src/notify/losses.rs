@@ -99,6 +99,14 @@ impl Notify {
         }
     }
 
+    /// A loss by chance was told of in Start. Where C still doubled by then the path may carry much more, which trains no longer
+    /// show, as cwnd grows by less: TCP finds it.
+    pub(super) fn interrupted(&mut self, input: &Input<'_>) {
+        if self.found.doubled && self.alone(input) {
+            self.read.losses.lossy_until_us = Some(input.now_us + patience_us(THRESHOLD_TRIPS, self.trip_us()));
+        }
+    }
+
     /// A loss that makes no long queue shorter; true if W or cwnd was the threshold, or it is others'.
     pub(super) fn give_way(
         &mut self,

@@ -40,9 +40,7 @@ pub(super) struct Found {
     /// Successive pages with too long a queue.
     queued_trips: u32,
     /// C still doubled before the latest hole.
-    doubled: bool,
-    /// That was for a loss by chance.
-    interrupted: bool,
+    pub(super) doubled: bool,
 }
 
 impl Found {
@@ -61,17 +59,14 @@ impl Notify {
         self.find(input.now_us);
         let goal = self.window_for(self.capacity);
         // Where trains show nothing, more than C arrives only if it is asked for. While C doubles, what they have shown of it is
-        // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few. After
-        // a loss by chance cwnd grows in steps, and trains are no faster than what is asked for. What is advertised beyond C a
-        // short queue has to hold.
+        // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few. What
+        // is advertised beyond C a short queue has to hold.
         let (ahead, question_bytes) = if self.advertises {
             (self.capacity / 16, 0)
         } else if self.blind() {
             (if self.coarse() { self.request_rate().max(self.capacity / 8) } else { self.capacity / 4 }, 0)
         } else if self.doubles() && !self.fine() {
             (self.capacity / 8, if self.far() { self.request() } else { 0 })
-        } else if self.found.interrupted && self.trains_tell() {
-            ((self.capacity - self.capacity_before()).clamp(self.capacity / 32, self.capacity / 8), 0)
         } else {
             (0, 0)
         };
@@ -97,7 +92,7 @@ impl Notify {
         if congested && !overdrawn {
             self.own_losses(input, losses);
             if !overflowed {
-                self.found.interrupted |= self.found.doubled;
+                self.interrupted(input);
             } else if 2 * self.filled_bytes > goal {
                 // No queue holds less than has waited in it.
                 self.read.losses.shallow |= self.queue_us() <= self.slack_us();
@@ -120,8 +115,6 @@ impl Notify {
         let least_us = if self.looks_finely() { 0 } else { 2 * START_PAGE_US };
         let settle_us = (SETTLE_TRIPS * trip_us).max(least_us);
         let settled = full_us >= settle_us;
-        // After a loss by chance more is asked for than trains have shown, and comes two round trips after that.
-        let over_us = if self.found.interrupted { 2 * settle_us } else { settle_us };
         if overflowed {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.found.proven.max(rate.unwrap_or(0)));
@@ -136,7 +129,7 @@ impl Notify {
             let step = self.capacity / 8;
             self.capacity += if self.read.losses.shallow { step.min(self.request_rate()) } else { step };
             self.found.full_us = None;
-        } else if full_us >= over_us && rate.is_some_and(|rate| !much_slower(rate, self.capacity) || !self.recovers())
+        } else if settled && rate.is_some_and(|rate| !much_slower(rate, self.capacity) || !self.recovers())
             || full_us >= PATIENCE_TIMES * settle_us
         {
             self.correct(rate);
@@ -190,17 +183,11 @@ impl Notify {
         }
     }
 
-    /// What comes within so long after a hole tells nothing of C.
-    fn hold_us(&self) -> u64 {
-        let trips = if self.found.interrupted { 1 } else { REPAIR_TRIPS + 1 };
-        trips * self.trip_us()
-    }
-
     /// C, from the trains in which packets arrive.
     fn find(&mut self, now_us: u64) {
         let span_us = self.rtt_us() * 3 / 2;
         // Whoever shares the path has lost something as well, and takes less for a moment.
-        if !self.held_back(now_us, self.hold_us()) {
+        if !self.held_back(now_us, (REPAIR_TRIPS + 1) * self.trip_us()) {
             let rtt_us = self.rtt_us();
             let part_us = self.bunch_us() / 4;
             let bunch_looks = 2 * part_us / LOOK_US.max(now_us - self.last_tick_us);
@@ -377,18 +364,16 @@ mod tests {
         }
     }
 
-    /// What is with a late disk is found in Cruise; TCP that recovers, or grows, is waited for; and what is asked for beyond C
-    /// after a loss by chance.
+    /// What is with a late disk is found in Cruise; TCP that recovers, or grows, is waited for.
     #[test]
     fn less_than_trains_tell_is_waited_for_while_tcp_is_the_reason() {
         let began_us = 1_000_000;
-        for (snd_cwnd_pkts, hole_us, asked_us, train, interrupted, trips) in [
-            (300, None, began_us, 12_500_000, false, 2),
-            (100, None, began_us, 12_500_000, false, 10),
-            (300, Some(0), began_us, 12_500_000, false, 10),
-            (300, None, 0, 12_500_000, false, 10),
-            (300, None, began_us, 8_000_000, false, 10),
-            (300, None, began_us, 12_500_000, true, 4),
+        for (snd_cwnd_pkts, hole_us, asked_us, train, trips) in [
+            (300, None, began_us, 12_500_000, 2),
+            (100, None, began_us, 12_500_000, 10),
+            (300, Some(0), began_us, 12_500_000, 10),
+            (300, None, 0, 12_500_000, 10),
+            (300, None, began_us, 8_000_000, 10),
         ] {
             let (rtt_us, mss_bytes, request_bytes) = (20_000, 1448, 16 << 10);
             let mut law = Notify::new(Limits::default());
@@ -404,7 +389,7 @@ mod tests {
             });
             (law.capacity, law.request_bytes) = (12_500_000, request_bytes);
             law.enter(Phase::Start, String::new());
-            (law.found.train, law.found.interrupted) = (train, interrupted);
+            law.found.train = train;
             law.filled_bytes = law.window_for(law.capacity);
             (law.read.holes.last_us, law.counts_packets) = (hole_us, true);
             let disk = prompt_disk((law.filled_bytes / law.request()) as u32, request_bytes);
@@ -418,10 +403,7 @@ mod tests {
                 law.phase == Phase::Cruise
             });
             let over_trips = (over_us.unwrap_or(0) - began_us) / u64::from(rtt_us);
-            assert_eq!(
-                over_trips, trips,
-                "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us, {train} B/s, {interrupted}"
-            );
+            assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us, {train} B/s");
         }
     }
 
@@ -454,12 +436,15 @@ mod tests {
         }
     }
 
-    /// And is no threshold. The slack is 2.6 ms, a queue of 0.4 ms may run empty.
+    /// And is no threshold; but where C doubled TCP decides. The slack is 2.6 ms, a queue of 0.4 ms may run empty.
     #[test]
-    fn a_loss_by_chance_does_not_end_it() {
-        for (lost_us, doubled, starts, ahead) in
-            [(20_000, true, true, true), (20_000, false, true, false), (20_800, true, false, false)]
-        {
+    fn a_loss_by_chance_does_not_end_it_unless_it_ended_slow_start() {
+        for (lost_us, doubled, shared, starts, tcp_decides) in [
+            (20_000, true, false, false, true),
+            (20_000, true, true, true, false),
+            (20_000, false, false, true, false),
+            (20_800, true, false, false, false),
+        ] {
             let (now_us, rtt_us, request_bytes) = (1_000_000, 20_000, 16 << 10);
             let mut law = Notify::new(Limits::default());
             let (min_rtt_us, srtt_us, command_window) = (rtt_us, rtt_us, 512);
@@ -480,32 +465,24 @@ mod tests {
             (law.read.losses.unanswered, law.read.holes.last_us) = (1, Some(now_us));
             let disk = prompt_disk(17, request_bytes);
             law.readers.look(now_us, rtt_us.into(), &[disk]);
-            let input = Input { now_us, path: None, received: None, share: None, disks: &[disk] };
-            (0..2).for_each(|_| law.start(&input));
+            let share = shared.then_some(law.capacity);
+            law.start(&Input { now_us, path: None, received: None, share, disks: &[disk] });
             let waits = law.quiet.until_us >= now_us + 1_000_000;
-            let found = (law.phase == Phase::Start, law.read.losses.shallow, waits);
-            assert_eq!(found, (starts, !starts, !starts), "{lost_us} us, doubled {doubled}");
-            let more = carried(law.capacity / 32, rtt_us.into());
-            assert_eq!(
-                law.window_bytes >= law.window_for(law.capacity) + more,
-                ahead,
-                "{lost_us} us, doubled {doubled}"
-            );
+            let threshold = !starts && !tcp_decides;
+            let found = (law.phase == Phase::Start, law.read.losses.shallow, waits, law.lossy(now_us));
+            let expected = (starts, threshold, threshold, tcp_decides);
+            assert_eq!(found, expected, "{lost_us} us, doubled {doubled}, shared {shared}");
         }
     }
 
-    /// After a loss by chance only for one round trip.
     #[test]
     fn what_comes_soon_after_a_hole_tells_nothing() {
-        for (trips, interrupted, tells) in
-            [(1, true, false), (2, true, true), (2, false, false), (3, false, false), (4, false, true)]
-        {
+        for (trips, tells) in [(1, false), (3, false), (4, true)] {
             let mut law = Notify::new(Limits::default());
             let (min_rtt_us, srtt_us) = (TRIP_US as u32, TRIP_US as u32);
             law.note(PathState { min_rtt_us, srtt_us, mss_bytes: 1448, ..PathState::default() });
             (law.request_bytes, law.counts_packets) = (REQUEST_BYTES, true);
             law.enter(Phase::Start, String::new());
-            law.found.interrupted = interrupted;
             law.read.holes.last_us = Some(10 * TRIP_US);
             let now_us = (10 + trips) * TRIP_US;
             for us in (now_us - 2 * TRIP_US..=now_us).step_by(1_000) {
@@ -513,7 +490,7 @@ mod tests {
             }
             law.last_tick_us = now_us - 1_000;
             law.find(now_us);
-            assert_eq!(law.capacity > 0, tells, "{trips} round trips, {interrupted}");
+            assert_eq!(law.capacity > 0, tells, "{trips} round trips");
         }
     }
 
