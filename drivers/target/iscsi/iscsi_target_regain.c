@@ -54,10 +54,12 @@
  * loss takes a packet from what is in flight, and nothing is regained. So while
  * one is repaired, and there is more to be sent, PRR is told of more that was
  * delivered: of each packet that was lost, and, where srtt shows a queue of no
- * more than a sixteenth of the round trip, which what is tried may be, of one
- * for each four until cwnd is what was carried, and one for each sixteen until
- * it is a sixteenth more; or for each two until it is a quarter more, where slow
- * start was interrupted.
+ * more than a sixteenth of the round trip, which what is tried may be, of as
+ * much again until cwnd is half of what was carried, of one for each four until
+ * it is that, and one for each sixteen until it is a sixteenth more; or for each
+ * two until it is a quarter more, where slow start was interrupted. (A packet
+ * that is lost again holds back all that there was to send: PRR has cwnd go down
+ * to what is in flight then.)
  *
  * A queue that holds less than a sixty-fourth of a round trip overflows at what
  * is taken for none. Then much of what is sent beyond what the path carries is
@@ -405,10 +407,16 @@ static void regain_repair(struct iscsit_regain *regain, struct tcp_sock *tp,
 {
 	u32 cwnd = tcp_snd_cwnd(tp);
 	bool starts = regain_starts(regain, cwnd, carried);
-	u32 part = starts ? 2 : cwnd < carried ? 4 : 16;
 	u32 most = carried;
+	u32 part = 16;
 	u32 more;
 
+	if (cwnd < carried / 2)
+		part = 1;
+	else if (starts)
+		part = 2;
+	else if (cwnd < carried)
+		part = 4;
 	tp->prr_delivered += lost;
 	if (!waits)
 		most += max(carried / (starts ? 4 : 16), 1U);

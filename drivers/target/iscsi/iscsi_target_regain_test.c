@@ -233,6 +233,10 @@ static void while_losses_by_chance_are_repaired(struct kunit *test)
 		/* Sooner back at what was carried */
 		{ 60, 0, 0, 0, 15, 75 },
 		{ 60, 0, 0, 44 - CARRIED, 11, 71 },
+		{ 50, 0, 0, 0, 12, 70 },
+		/* As slow start where it is less than half of that */
+		{ 48, 0, 0, 0, 48, 96 },
+		{ 48, 0, 0, 30 - CARRIED, 30, 78 },
 	};
 	struct regain_test *t = test->priv;
 	int i;
