@@ -42,24 +42,24 @@
  *
  * A reduction at no queue was by chance, and asks for no such wait; where there
  * are many of these no time without one is long. So the next round trip will
- * do, while TCP repairs nothing; but within 32 only while srtt shows no queue: a
- * short one may be other flows', and more would overflow it. (A connection that
- * has not been reduced yet is taken for one that was at the first look.) By
- * chance is the next as well, if that is not long after, and its queue no such
- * overflow, and no more than a sixteenth of the round trip: a path that loses by
- * itself does so at any, and what is tried may be as much.
+ * do, while TCP repairs nothing; but within 32 only while srtt shows no queue:
+ * a short one may be other flows', and more would overflow it. (A connection
+ * that has not been reduced yet is taken for one that was at the first look.)
+ * By chance is the next as well, if that is not long after, and its queue no
+ * such overflow, and no more than a sixteenth of the round trip: a path that
+ * loses by itself does so at any, and what is tried may be as much.
  *
- * Where losses by chance are a round trip apart or less TCP repairs them all the
- * time. PRR (RFC 6937) lets as much be sent then as is delivered, so that each
- * loss takes a packet from what is in flight, and nothing is regained. So while
- * one is repaired, and there is more to be sent, PRR is told of more that was
- * delivered: of each packet that was lost, and, where srtt shows a queue of no
- * more than a sixteenth of the round trip, which what is tried may be, of as
+ * Where losses by chance are a round trip apart or less TCP repairs them all
+ * the time. PRR (RFC 6937) lets as much be sent then as is delivered, so that
+ * each loss takes a packet from what is in flight, and nothing is regained. So
+ * while one is repaired, and there is more to be sent, PRR is told of more that
+ * was delivered: of each packet that was lost, and, where srtt shows a queue of
+ * no more than a sixteenth of the round trip, which what is tried may be, of as
  * much again until cwnd is half of what was carried, of one for each four until
- * it is that, and one for each sixteen until it is a sixteenth more; or for each
- * two until it is a quarter more, where slow start was interrupted. (A packet
- * that is lost again holds back all that there was to send: PRR has cwnd go down
- * to what is in flight then.)
+ * it is that, and one for each sixteen until it is a sixteenth more; or for
+ * each two until it is a quarter more, where slow start was interrupted. (A
+ * packet that is lost again holds back all that there was to send: PRR has cwnd
+ * go down to what is in flight then.)
  *
  * A queue that holds less than a sixty-fourth of a round trip overflows at what
  * is taken for none. Then much of what is sent beyond what the path carries is
@@ -67,8 +67,14 @@
  * more, it is no chance. BBR (draft-ietf-ccwg-bbr) bounds what is in flight
  * where more than two of a hundred are lost, which one of a hundred by chance
  * come to too often. So as long as the loss is repaired ssthresh is again what
- * the congestion control has made of it, and more is tried as after a queue that
- * overflowed; and so it is after a loss that follows within a round trip.
+ * the congestion control has made of it, and more is tried as after a queue
+ * that overflowed; and so it is after a loss that follows within a round trip.
+ *
+ * While a loss is repaired cwnd may be less than ssthresh, as PRR has it go
+ * down to what is in flight. CUBIC's HyStart takes that for slow start, and at
+ * a queue makes ssthresh what cwnd is: a few packets, if little was left in
+ * flight. So ssthresh is no less than it was as TCP entered Recovery until that
+ * is over.
  *
  * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
  * path runs empty, and what refills it at such a rate makes a queue though less
@@ -76,11 +82,12 @@
  * first slow start is over, pacing is bounded by the best rate, also of longer
  * ago, and a sixteenth; or by less, where the latest reduction that was no
  * chance had gained nothing since the one before: by what makes half of its
- * queue in a round trip. Where cwnd in a round trip is more than that there is no bound,
- * but after a reduction at a queue, outside slow start, until more may be
- * tried; and then none of less than half of that (where all of cwnd had been
- * used the best rate is more), or, while srtt shows a queue, which others may
- * fill, of less than all of it. TCP heeds it from the next acknowledgment on.
+ * queue in a round trip. Where cwnd in a round trip is more than that there is
+ * no bound, but after a reduction at a queue, outside slow start, until more
+ * may be tried; and then none of less than half of that (where all of cwnd had
+ * been used the best rate is more), or, while srtt shows a queue, which others
+ * may fill, of less than all of it. TCP heeds it from the next acknowledgment
+ * on.
  */
 
 #include <kunit/visibility.h>
@@ -386,15 +393,22 @@ static bool regain_starts(const struct iscsit_regain *regain, u32 cwnd,
 	return regain->interrupted && cwnd <= carried + carried / 4;
 }
 
-/* A loss by chance is being repaired, and there is more to be sent. */
+/* A loss is being repaired, and what ssthresh was as that began is known. */
+static bool regain_recovers(const struct iscsit_regain *regain,
+			    const struct sock *sk)
+{
+	/* Without prior_ssthresh a mark has come meanwhile. */
+	return inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery &&
+	       regain->reduced_pkts && tcp_sk(sk)->prior_ssthresh;
+}
+
+/* It was by chance, and there is more to be sent. */
 static bool regain_repairs(const struct iscsit_regain *regain,
 			   const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	/* Without prior_ssthresh a mark has come meanwhile. */
-	return inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery &&
-	       regain->chance && regain->reduced_pkts && tp->prior_ssthresh &&
+	return regain_recovers(regain, sk) && regain->chance &&
 	       before(tp->snd_nxt, tp->write_seq);
 }
 
@@ -455,6 +469,8 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 		regain->interrupted = false;
 	if (regain->many_lost && regain_repairs(regain, sk))
 		regain_mistaken(regain, tp);
+	if (regain_recovers(regain, sk))
+		tp->snd_ssthresh = max(tp->snd_ssthresh, regain->reduced_pkts);
 
 	waits = regain_waits(regain);
 	overflowed = waits && regain->overflow;

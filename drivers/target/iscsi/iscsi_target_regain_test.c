@@ -256,6 +256,23 @@ static void while_losses_by_chance_are_repaired(struct kunit *test)
 	}
 }
 
+/* HyStart makes it what cwnd is, where that is less as little is in flight. */
+static void no_less_than_as_recovery_began(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	repair(t, MIN_RTT_US / 64 + 1, CARRIED);
+	t->tp.snd_cwnd = 20;
+	t->tp.snd_ssthresh = 20;
+	expect_trip(test, 0, 70);
+	t->tp.snd_ssthresh = 80;
+	expect_trip(test, 0, 80);
+	/* A mark */
+	t->tp.snd_ssthresh = 20;
+	t->tp.prior_ssthresh = 0;
+	expect_trip(test, 0, 20);
+}
+
 /* Nor where nothing more is to be sent, or a mark has come */
 static void nothing_more_while_other_losses_are_repaired(struct kunit *test)
 {
@@ -875,6 +892,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(after_recovery_has_begun_at_a_queue),
 	KUNIT_CASE(while_reduced_and_with_a_queue),
 	KUNIT_CASE(while_losses_by_chance_are_repaired),
+	KUNIT_CASE(no_less_than_as_recovery_began),
 	KUNIT_CASE(nothing_more_while_other_losses_are_repaired),
 	KUNIT_CASE(many_losses_are_no_chance),
 	KUNIT_CASE(many_losses_in_another_recovery),
