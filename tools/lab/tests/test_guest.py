@@ -28,7 +28,7 @@ OFF = ("target.tpg_attributes.cwnd_feedback=0",)
 SEARCHES = ("linear", "binary")
 # 23 packets; TCP's own bursts of a millisecond at a third of the rate are as many.
 SHORT_QUEUE = ("workload.runtime_s=3", "net.rate_mbit=700", "net.rtt_ms=4", "net.queue_bdp=0.1")
-MUCH_LOST = ("workload.runtime_s=120", "net.loss_pct=5")
+MUCH_LOST = ("workload.runtime_s=120", "net.loss_pct=8")
 SEEDS = (1, 2, 3)
 THOUSANDTH = ("workload.runtime_s=8", "net.loss_pct=0.1")
 REGAIN = "target.tpg_attributes.tcp_regain"
@@ -195,7 +195,7 @@ def test_where_much_is_lost_nothing_is_paced(results):
         sum(results[f"much lost {seed} {paced}"]["throughput_bytes_per_s"] for seed in SEEDS)
         for paced in ("true", "false")
     )
-    assert paced > 0.98 * not_paced  # 0.94 if all is
+    assert paced > 0.98 * not_paced  # 0.90 if all is
 
 
 def test_what_losses_by_chance_take_is_regained(results):
