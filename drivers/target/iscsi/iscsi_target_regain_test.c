@@ -596,12 +596,19 @@ static void much_more_where_slow_start_was_interrupted(struct kunit *test)
 	}
 }
 
-/* Those from a reduction on */
-static int waits(struct regain_test *t, enum iscsit_cause cause, u32 cwnd)
+/* Those from a reduction at such a queue on */
+static int waits_at(struct regain_test *t, u32 queue_us,
+		    enum iscsit_cause cause, u32 cwnd)
 {
-	reduce(t, 0, cause);
+	reduce(t, queue_us, cause);
 	trip(t, 0);
 	return trips_until_more(t, 0, cwnd);
+}
+
+/* And at none */
+static int waits(struct regain_test *t, enum iscsit_cause cause, u32 cwnd)
+{
+	return waits_at(t, 0, cause, cwnd);
 }
 
 static void longer_waits_without_gain(struct kunit *test)
@@ -672,9 +679,8 @@ static void none_after_another_at_a_queue_that_holds_more(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		trip(t, cases[i].longest_us);
 		pass_trips(t, 64);
-		reduce(t, cases[i].queue_us, ISCSIT_CAUSE_RECOVERY);
-		trip(t, 0);
-		KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED),
+		KUNIT_EXPECT_EQ(test, waits_at(t, cases[i].queue_us,
+					       ISCSIT_CAUSE_RECOVERY, CARRIED),
 				cases[i].trips);
 	}
 
@@ -682,14 +688,12 @@ static void none_after_another_at_a_queue_that_holds_more(struct kunit *test)
 	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
 	pass_trips(t, 250);
 	trip(t, 8000);
-	reduce(t, 1000, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED), 1);
+	KUNIT_EXPECT_EQ(test, waits_at(t, 1000, ISCSIT_CAUSE_RECOVERY, CARRIED),
+			1);
 	pass_trips(t, 255);
 	trip(t, 8000);
-	reduce(t, 1000, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, CARRIED), 257);
+	KUNIT_EXPECT_EQ(test, waits_at(t, 1000, ISCSIT_CAUSE_RECOVERY, CARRIED),
+			257);
 }
 
 /* A queue that is no more than jitter is none. */
