@@ -44,11 +44,10 @@ impl Notify {
         let overflowed = !chance && self.blocked(input.now_us, THRESHOLD_TRIPS);
         let bunches = prompt && !overflowed && self.asks_in_bunches(input, asked);
         let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
-        // The question takes the place of a request; in Cruise more is asked for for that, where the queue is not short. And
-        // bunches make a queue as long as they are.
-        let starts = self.phase == Phase::Start && !self.fine() && !self.doubles();
-        let question = if starts && self.far_pages() { lump } else { 0 };
-        let kept = used.saturating_add(question).max(if self.few(input.now_us) { FEW_LEFT_BYTES } else { 0 });
+        // Far away the question is always in the place of a request, and what a look lets through may be a part of one.
+        let starts = self.phase == Phase::Start && self.far_pages();
+        let room = if starts { lump.saturating_sub(1) } else { 0 };
+        let kept = used.saturating_add(room).max(if self.few(input.now_us) { FEW_LEFT_BYTES } else { 0 });
         let left = self.filled_bytes > kept && !self.readers.compete();
         if left {
             (self.read.left_us, self.bucket_bytes) = (Some(input.now_us), lump);
@@ -322,7 +321,7 @@ pub(super) mod tests {
                 (law.moving_us, law.last_tick_us) = (now_us, now_us);
                 law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
             }
-            assert_eq!(law.filled_bytes, kept * lump, "{most_asked} after {trips}, loss {lost_us:?}");
+            assert_eq!(law.filled_bytes / lump, kept, "{most_asked} after {trips}, loss {lost_us:?}");
         }
     }
 
@@ -347,30 +346,51 @@ pub(super) mod tests {
         }
     }
 
-    /// Far away in Start, where it is always on its way; but not while C grows.
+    /// Far away in Start the question is in the place of a request, and a part of one may have been let through.
     #[test]
-    fn the_question_is_no_reader_that_has_left() {
+    fn what_one_request_and_the_question_leave_is_no_reader_that_has_left() {
         let (cruise, start) = (Phase::Cruise, Phase::Start);
-        for (rtt_us, in_flight, phase, before, grown_us, left) in [
-            (40_000, 10, start, RATE, None, false),
-            (40_000, 10, cruise, RATE, None, true),
-            (40_000, 9, start, RATE, None, true),
-            (39_999, 10, start, RATE, None, true),
-            (40_000, 10, start, RATE / 2, None, true),
-            (40_000, 10, start, RATE, Some(50 * RTT_US), true),
+        for (rtt_us, unused, phase, grown_us, left) in [
+            (40_000, 2, start, None, false),
+            (40_000, 2, start, Some(50 * RTT_US), false), // while bunches are of use as well
+            (40_000, 3, start, None, true),
+            (40_000, 2, cruise, None, true),
+            (39_999, 2, start, None, true),
         ] {
             let mut law = holed(RATE, 400);
             (law.path.command_window, law.path.min_rtt_us, law.phase) = (512, rtt_us, phase);
             (law.floor_us, law.counts_packets, law.read.bunches.grown_us) = (0, true, grown_us);
-            law.found.lately.push_back((0, before));
-            let (lump, now_us, request_bytes) = (law.request(), 50 * RTT_US, 16 << 10);
-            (law.window_bytes, law.filled_bytes) = (40 * lump, 12 * lump);
-            let disk = prompt_disk(in_flight, request_bytes);
+            law.found.lately.push_back((0, RATE));
+            let (lump, now_us) = (law.request(), 50 * RTT_US);
+            (law.window_bytes, law.filled_bytes) = (40 * lump, 12 * lump - 1);
+            let disk = prompt_disk(12 - unused, lump as u32);
             law.readers.look(now_us, rtt_us.into(), &[disk]);
             (law.moving_us, law.last_tick_us) = (now_us, now_us);
             law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
-            let found = law.read.left_us.is_some();
-            assert_eq!(found, left, "{rtt_us} us, {in_flight} requests, {phase:?}, {before} B/s, {grown_us:?}");
+            assert_eq!(law.read.left_us.is_some(), left, "{rtt_us} us, {unused} unused, {phase:?}, {grown_us:?}");
+        }
+    }
+
+    /// The question is in the place of a request, and looks are more than one in the time that one takes.
+    #[test]
+    fn far_readers_are_let_through_at_c_however_often_they_are_looked_at() {
+        for looks in 1..=8 {
+            let mut law = holed(RATE, 400);
+            (law.phase, law.path.command_window, law.path.min_rtt_us) = (Phase::Start, 512, 40_000);
+            let (lump, request_us) = (law.request(), law.request_us());
+            (law.window_bytes, law.filled_bytes, law.bucket_bytes) = (200 * lump, 3 * lump, lump);
+            law.last_tick_us = 50 * RTT_US;
+            for look in 1..=32 * looks {
+                let now_us = 50 * RTT_US + look * request_us / looks;
+                let disk = prompt_disk((law.filled_bytes / lump - 1) as u32, lump as u32);
+                law.readers.look(now_us, RTT_US, &[disk]);
+                law.moving_us = now_us;
+                law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
+                law.last_tick_us = now_us;
+            }
+            let requests = law.filled_bytes / lump - 3;
+            assert!((31..=36).contains(&requests), "{requests} in the time of 32, {looks} looks for each");
+            assert!(law.read.left_us.is_none());
         }
     }
 
