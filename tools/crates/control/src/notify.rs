@@ -104,9 +104,8 @@ struct ThisRead {
     late_known: bool,
     /// Since when pages tell of nothing that waits for TCP.
     clear_us: Option<u64>,
-    /// The most of C that has arrived; and since when C is much less.
+    /// The most of C that has arrived.
     reached: u64,
-    slower_us: Option<u64>,
     advertised: Advertised,
     bunches: Bunches,
     holes: Holes,
@@ -299,14 +298,9 @@ impl Notify {
         let told = recovery.max(loss).max(cwr_ecn).max(cwr_tlp);
         let losses = self.news(told, path.asked_us);
         let lost_before = std::mem::replace(&mut self.lost, told > 0);
-        let longer_by_us = self.longer_us.saturating_sub(path.min_rtt_us);
         if path.min_rtt_us < std::mem::replace(&mut self.tcp_min_rtt_us, path.min_rtt_us) {
             // TCP's own least one is less than any before: it is no longer path any more.
             self.longer_us = 0;
-        } else if path.srtt_us < self.longer_us.saturating_sub(longer_by_us / 4) {
-            // It was a queue after all, of others. Or the path is the shorter one again, which an empty queue tells.
-            (self.longer_us, self.floor_us) = (0, path.srtt_us.into());
-            self.rivals.lose(path.asked_us, self.trip_us());
         } else {
             self.longer_us = self.longer_us.min(path.srtt_us);
         }

@@ -14,9 +14,6 @@ const MAX_PATIENCE_US: u64 = 10_000_000;
 /// What arrives by now is of no less time than this: looks may be ten milliseconds apart, and hosts late.
 const LATELY_US: u64 = 20_000;
 
-/// Least packets of a train that tells C well.
-const TRAIN_PKTS: u64 = 4;
-
 /// What a change of W is to bring.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Aim {
@@ -165,7 +162,7 @@ impl Notify {
         }
         let congested = self.congested(input);
         if self.beside_rivals(input) {
-            self.compete(input.now_us, goal, rate, longest_us);
+            self.compete(input.now_us, goal, rate);
             return;
         }
         // A long queue that lost something is no burst.
@@ -251,7 +248,7 @@ impl Notify {
     }
 
     /// Others fill the queue: TCP's congestion control decides.
-    fn compete(&mut self, now_us: u64, goal: u64, rate: Option<u64>, longest_us: u64) {
+    fn compete(&mut self, now_us: u64, goal: u64, rate: Option<u64>) {
         let most = self.tcp_bytes(self.path.cwnd_bytes(), 1);
         let alone = self.whole_queue_us() < self.queue_low_us();
         // Who was there first keeps more for long: half of the path it is, however long the others make the queue.
@@ -259,12 +256,7 @@ impl Notify {
         let half_bytes = carried(half, self.trip_us() + self.read.late_us).saturating_add(self.slack_bytes());
         self.read.gives = rate.is_some_and(|rate| self.taken(now_us, rate));
         let goal = if self.read.gives { half_bytes.min(self.bound()) } else { goal };
-        // A queue that stays as it is, whatever W, is the path's length, if all of what came before comes at that W.
-        let told = rate.is_some()
-            && !self.read.gives
-            && now_us - self.window_changed_us > self.rate_span_us() + self.trip_us();
-        let longer = told && self.window_bytes <= goal && goal < most && longest_us < self.queue_low_us();
-        if alone || longer {
+        if alone {
             self.rivals.until_us = now_us;
         }
         self.window_bytes = most.min(goal);
@@ -361,24 +353,18 @@ impl Notify {
         }
         let unproven = much_slower(self.found.train, self.capacity);
         let empty = no_queue || self.elsewhere(rate);
-        let gaining = self.steps.gained > 0 && queue_us < self.request_us();
         // The slack should always make some.
         let none = queue_us < self.none_us();
-        // C was cut for a loss, and may have been cut too much; the shortest train tells little of that where it is few packets.
-        let told = carried(self.found.train, self.rtt_us() / 16) >= TRAIN_PKTS * u64::from(self.path.mss_bytes);
-        let cut = told && much_slower(self.capacity, self.found.train) && queue_us < self.request_us() / 2;
         // More has arrived in this read, before the path became slower for some time, or others came, who have gone.
         let alone = !shared && self.read.losses.last_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
         let had_more = alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
         let long = queue_us > self.queue_high_us();
-        // More arrives than a link that is full at C brings: what waits may wait for no link. Near by a short queue does not hold
-        // what a step adds, nor has it time to tell: a request more does.
-        let more = !shared && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
-        let near = more && same && !self.looks_finely();
-        let unsure = slow || unproven || none || more && self.looks_finely();
+        // More arrives than a link that is full at C brings: what waits may wait for no link. Near by it has no time to tell.
+        let more = !shared && self.looks_finely() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
+        let unsure = slow || unproven || none || more;
         // A step of what is advertised fits into a short queue.
-        let fits = !self.read.losses.shallow && unsure || self.advertises && none || near;
-        let may = far || !long && (gaining || cut || had_more || fits);
+        let fits = !self.read.losses.shallow && unsure || self.advertises && none;
+        let may = far || !long && (had_more || fits);
         if !may || self.window_bytes >= self.bound() {
             self.steps.short_us = None;
             return;
@@ -400,10 +386,7 @@ impl Notify {
             let eighth = self.path_bytes() / 8;
             let slack = if self.advertises && self.has_lost() { self.request() } else { slack };
             let least = if empty && (slow || unproven) { eighth } else { eighth.min(self.steps.doubled(slack)) };
-            // Trains have told how much is missing.
-            let least = if slow && !unproven { least.min(missing) } else { least };
-            let step = if near { 0 } else { step.max(least) };
-            self.window_bytes += step.max(self.request());
+            self.window_bytes += step.max(least).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
         }
@@ -859,46 +842,25 @@ pub(super) mod tests {
         }
         // The least since, or TCP's where that is less than ever.
         for (min_rtt_us, srtt_us, rtt_us) in
-            [(20_000, 70_000, 70_000), (20_000, 80_000, 70_000), (15_000, 80_000, 15_000)]
+            [(20_000, 70_000, 70_000), (20_000, 80_000, 70_000), (20_000, 30_000, 30_000), (15_000, 80_000, 15_000)]
         {
             law.note(PathState { min_rtt_us, srtt_us, ..law.path });
             assert_eq!(law.rtt_us(), rtt_us);
         }
     }
 
-    /// It was others' queue: they are answered as any, until none is.
-    #[test]
-    fn a_longer_path_that_becomes_much_shorter_was_a_queue() {
-        for (srtt_us, was) in [(65_000, false), (64_999, true)] {
-            let mut law = cruising(0);
-            (law.longer_us, law.tcp_min_rtt_us, law.path.min_rtt_us) = (80_000, 20_000, 80_000);
-            law.note(PathState { min_rtt_us: 20_000, srtt_us, asked_us: RTT_US, ..law.path });
-            assert_eq!((law.rivals.until_us > 0, law.whole_queue_us() > 0), (was, was));
-            assert_eq!(law.rtt_us(), srtt_us.into(), "the least that is known of it");
-            law.note(PathState { min_rtt_us: 20_000, srtt_us: 20_000, ..law.path });
-            law.compete(2 * RTT_US, 60_000, None, 0);
-            assert!(law.rivals.until_us <= 2 * RTT_US);
-        }
-    }
-
     #[test]
     fn a_capacity_that_was_more_is_tried_again() {
-        for (train, reached, queue_us, tries) in [
-            (8_000_000, 0, 1_000, true),
-            (8_000_000, 0, 10_000, false),
-            (4_000_000, 0, 1_000, false),
-            (2_000_000, 0, 1_000, false),
-            (2_000_000, 4_000_000, 10_000, true),
-            (2_000_000, 4_000_000, 20_000, false),
-            (2_000_000, 2_100_000, 10_000, false),
-        ] {
+        for (reached, queue_us, tries) in
+            [(4_000_000, 10_000, true), (4_000_000, 20_000, false), (2_100_000, 10_000, false)]
+        {
             let mut law = cruising(queue_us);
             (law.capacity, law.found.train, law.read.losses.shallow, law.read.reached) =
-                (2_000_000, train, true, reached);
+                (2_000_000, 2_000_000, true, reached);
             law.window_bytes = law.window_for(law.capacity);
             law.grow(100 * RTT_US, law.window_bytes, 2_000_000, 0, queue_us.into(), false);
             law.grow(200 * RTT_US, law.window_bytes, 2_000_000, 0, queue_us.into(), false);
-            assert_eq!(law.trial.is_some(), tries, "{train} {reached} {queue_us}");
+            assert_eq!(law.trial.is_some(), tries, "{reached} {queue_us}");
         }
     }
 
@@ -918,33 +880,6 @@ pub(super) mod tests {
             law.window_bytes = law.window_for(law.capacity);
             law.grow(trip * RTT_US, law.window_bytes, rate, 1_000, 1_000, shared);
             assert_eq!(law.phase, phase, "{rtt_us} us, {rate} B/s, {shared}, {trip}");
-        }
-    }
-
-    /// Also where a loss has shown a short queue, which does not hold more.
-    #[test]
-    fn near_by_more_than_c_is_followed_by_a_request_more() {
-        for (rtt_us, more, changed_trip, grown) in [
-            (2_000, 5_000_000, 0, 1),
-            (2_000, 1_000_000, 0, 0),
-            (2_000, 5_000_000, 199, 0), // of another W
-            (20_000, 5_000_000, 0, 0),
-        ] {
-            let mut law = cruising(0);
-            law.note(PathState { min_rtt_us: rtt_us, srtt_us: rtt_us + rtt_us / 16, ..law.path });
-            (law.capacity, law.found.train, law.read.losses.shallow) = (50_000_000, 50_000_000, true);
-            law.request_bytes = 4 << 10;
-            law.window_bytes = law.window_for(law.capacity);
-            let before = law.window_bytes;
-            for trip in [100, 200] {
-                law.window_changed_us = changed_trip.min(trip) * RTT_US;
-                law.grow(trip * RTT_US, before, law.capacity + more, 0, law.queue_us(), false);
-            }
-            assert_eq!(
-                (law.window_bytes - before) / law.request(),
-                grown,
-                "RTT {rtt_us} us, {more} B/s, {changed_trip}"
-            );
         }
     }
 
@@ -1010,10 +945,10 @@ pub(super) mod tests {
         }
     }
 
-    /// In parts of a hundred of W.
+    /// In parts of a hundred of W; whatever trains have shown.
     #[test]
-    fn where_trains_have_told_c_a_step_is_no_more_than_is_missing() {
-        for (train, rate, step) in [(2_000_000, 1_850_000, 8), (0, 1_850_000, 12), (2_000_000, 1_400_000, 21)] {
+    fn a_step_without_a_queue_is_an_eighth_or_half_of_what_is_missing() {
+        for (train, rate, step) in [(2_000_000, 1_850_000, 12), (0, 1_850_000, 12), (2_000_000, 1_400_000, 21)] {
             let mut law = cruising(0);
             (law.capacity, law.found.train, law.request_bytes) = (2_000_000, train, 1 << 10);
             let goal = law.window_for(law.capacity);
@@ -1170,22 +1105,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_has_lost_half_of_the_path_takes_no_others_for_a_longer_one() {
-        for (rate, lost, ago, ends) in [
-            (1_000_000, true, 50, false),
-            (2_000_000, true, 50, true),
-            (2_000_000, true, 5, false), // the rate is not that of W yet
-            (1_000_000, false, 50, true),
-        ] {
+    fn who_has_lost_some_of_the_path_asks_for_half_of_it() {
+        for (rate, lost) in [(1_000_000, true), (2_000_000, true), (1_000_000, false)] {
             let mut law = competing(2 * RTT_US as u32);
             (law.capacity, law.floor_us) = (2_000_000, 3 * RTT_US);
             let now_us = 100 * RTT_US;
             law.read.losses.last_us = lost.then_some(now_us);
-            law.rivals.until_us = 2 * now_us;
             let goal = law.window_for(law.capacity);
-            (law.window_bytes, law.window_changed_us) = (goal, now_us - ago * RTT_US);
-            law.compete(now_us, goal, Some(rate), 0);
-            assert_eq!(law.rivals.until_us == now_us, ends, "{rate} B/s, lost {lost}");
+            law.compete(now_us, goal, Some(rate));
             // Half of what the path and its queue hold.
             let half = carried(1_000_000, 3 * RTT_US) + law.slack_bytes();
             assert_eq!(law.window_bytes, if rate < 2_000_000 && lost { half } else { goal });
@@ -1199,7 +1126,7 @@ pub(super) mod tests {
         law.read.losses.last_us = Some(100 * RTT_US);
         law.capacity = law.others(100 * RTT_US, law.capacity);
         assert_eq!(law.capacity, 2_000_000);
-        law.compete(100 * RTT_US, law.window_for(law.capacity), Some(500_000), 4 * RTT_US);
+        law.compete(100 * RTT_US, law.window_for(law.capacity), Some(500_000));
         assert_eq!(law.window_bytes, carried(1_000_000, 5 * RTT_US) + law.slack_bytes());
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! R: how large a request is, and when that may change.
 
-use super::cruise::much_slower;
 use super::losses::LOSSY_CWNDS;
 use super::{Notify, Phase, SLACK_REQUESTS, THRESHOLD_TRIPS};
 use crate::Input;
@@ -22,8 +21,6 @@ const SMALL_PER_S: u64 = 4000;
 /// Least time between two changes of the request size once the start is over; and from when the read began to the first.
 const CHANGE_US: u64 = 1_000_000;
 const FIRST_CHANGE_US: u64 = 250_000;
-/// For so long a path that has become much slower may as well be as fast again.
-const PASSING_US: u64 = 5_000_000;
 
 impl Notify {
     /// The request size for a rate: a power of two, [`REQUESTS_PER_BDP`] to the bandwidth-delay product.
@@ -49,16 +46,6 @@ impl Notify {
         bytes.clamp(self.limits.min_request_bytes.into(), self.limits.max_request_bytes.into()) as u32
     }
 
-    /// The path has become much slower, but not for long: what others have taken they may leave again, which is not seen while
-    /// a change drains the queue, as what is tried waits.
-    fn passing(&mut self, now_us: u64) -> bool {
-        if !much_slower(self.capacity, self.read.reached) {
-            self.read.slower_us = None;
-            return false;
-        }
-        now_us - *self.read.slower_us.get_or_insert(now_us) < PASSING_US
-    }
-
     /// Changes the request size when W has no room for more commands, or what losses hold back has not, and when requests turn
     /// out to be too coarse for the path, or too fine; rarely, since each change drains the queue.
     pub(super) fn fit_request(&mut self, input: &Input<'_>) {
@@ -81,7 +68,6 @@ impl Notify {
         // C may be no more than readers ask for, or cwnd lets through.
         let told = self.read.used && self.let_through();
         let coarse = best < self.request_bytes && !crowds(best.into()) && long && told;
-        let passing = self.passing(now_us);
         // The path was slower, and three quarters of what it carries by now want larger ones.
         let fine = self.request() < SMALL_REQUEST_BYTES && self.request_for(self.capacity / 4 * 3) > self.request_bytes;
         let request = if crowded {
@@ -94,7 +80,7 @@ impl Notify {
             && self.trial.is_none()
             // What is advertised needs no smaller ones, nor larger.
             && !self.read.advertised.bounded
-            && (coarse && !passing || fine)
+            && (coarse || fine)
         {
             best
         } else {
@@ -301,27 +287,6 @@ mod tests {
             law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[] });
             assert_eq!(law.wanted_request_bytes, to_kib << 10, "{rate} B/s in requests of {from_kib} KiB");
             law.request_changed_us = 0;
-        }
-    }
-
-    #[test]
-    fn what_others_may_leave_again_makes_no_smaller_requests() {
-        let mut law = law();
-        law.note(path(32_800, 40_600));
-        (law.phase, law.capacity) = (Phase::Cruise, 1_640_000);
-        // In this order: what has arrived in this read, and whether R of 8 KiB stays.
-        for (now_us, reached, stays) in [
-            (10_000_000, 1_700_000, false), // the same path
-            (20_000_000, 2_290_000, true),
-            (24_999_999, 2_290_000, true),
-            (25_000_000, 2_290_000, false),
-            (26_000_000, 1_700_000, false),
-            (27_000_000, 2_290_000, true),
-        ] {
-            law.read.reached = reached;
-            (law.request_bytes, law.wanted_request_bytes, law.request_changed_us) = (8 << 10, 8 << 10, 0);
-            law.fit_request(&Input { now_us, path: None, received: None, share: None, disks: &[] });
-            assert_eq!(law.wanted_request_bytes, if stays { 8 << 10 } else { 4 << 10 }, "{now_us} us, {reached} B/s");
         }
     }
 }

@@ -124,11 +124,6 @@ impl Notify {
             }
         } else if self.found.queued_trips >= 2 {
             self.enter(Phase::Cruise, format!("a queue of {} us while starting", self.queue_us()));
-        } else if settled && self.idle(self.queue_us(), rate) {
-            // The trains were no faster than they were asked for.
-            let step = self.capacity / 8;
-            self.capacity += if self.read.losses.shallow { step.min(self.request_rate()) } else { step };
-            self.found.full_us = None;
         } else if settled && rate.is_some_and(|rate| !much_slower(rate, self.capacity) || !self.recovers())
             || full_us >= PATIENCE_TIMES * settle_us
         {
