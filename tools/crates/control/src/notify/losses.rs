@@ -201,11 +201,11 @@ impl Notify {
         self.whole_queue_us() > (self.rtt_us() / 4).max(room_us)
     }
 
-    /// All of the path was in flight, and something waited, no less than has stood and lost nothing: the queue may be short. Near
-    /// by it may be gone by the time that a page tells of it.
+    /// All of the path was in flight, and something waited, no less than has stood and lost nothing: the queue may be short, and
+    /// gone by the time that a page tells of it.
     fn brimful(&self) -> bool {
         let reduced_us = u64::from(self.path.reduced_rtt_us).saturating_sub(self.rtt_us());
-        let queue_us = if self.looks_finely() { self.queue_us() } else { self.queue_us().max(reduced_us) };
+        let queue_us = self.queue_us().max(reduced_us);
         queue_us > self.least_queue_us() && self.longest(queue_us) && self.filled_path()
     }
 
@@ -378,12 +378,13 @@ mod tests {
 
     /// Of one no longer than a packet or two, or from RTT 4 ms on, what the page shows has to do.
     #[test]
-    fn near_by_the_queue_that_was_full_is_that_of_the_reduction() {
+    fn the_queue_that_was_full_may_be_gone_by_the_page() {
         for (rtt_us, queue_us, reduced_us, full) in [
             (2_000, 0, 100, true),
             (2_000, 0, 80, false),
             (2_000, 100, 0, true),
-            (4_000, 0, 110, false),
+            (4_000, 0, 110, true),
+            (4_000, 0, 80, false),
             (4_000, 110, 0, true),
         ] {
             let mut law = cruising(0);
