@@ -322,7 +322,7 @@ pub(super) mod tests {
                 (law.moving_us, law.last_tick_us) = (now_us, now_us);
                 law.fill(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
             }
-            assert_eq!(law.filled_bytes / lump, kept, "{most_asked} after {trips}, loss {lost_us:?}");
+            assert_eq!(law.filled_bytes, kept * lump, "{most_asked} after {trips}, loss {lost_us:?}");
         }
     }
 
