@@ -38,7 +38,7 @@
  * round trips until more is tried, each time that nothing has been gained since
  * the reduction before, at any queue; but eight where reductions have left less
  * than five eighths of what has been carried: that was others', who may have
- * gone.
+ * gone; and none once the queue has turned out to be a longer path.
  *
  * A reduction at no queue was by chance, and asks for no such wait; where there
  * are many of these no time without one is long. So the next round trip will
@@ -164,8 +164,15 @@ static bool regain_longer(struct iscsit_regain *regain,
 			  const struct tcp_sock *tp, u32 srtt_us)
 {
 	u32 pkts = tcp_packets_in_flight(tp);
+	u32 same_us = srtt_us / 64;
 
-	if (abs_diff(srtt_us, regain->even_us) > srtt_us / 64) {
+	/* What is sent last, as less is, may be acknowledged late. */
+	if (srtt_us > regain->even_us + same_us &&
+	    pkts < regain->even_pkts / 4 * 3 &&
+	    regain->trips - regain->even_trip <= 1)
+		return false;
+	if (!regain->even_pkts ||
+	    abs_diff(srtt_us, regain->even_us) > same_us) {
 		regain->even_us = srtt_us;
 		regain->even_pkts = pkts;
 	}
@@ -205,8 +212,11 @@ static void regain_measure(struct iscsit_regain *regain,
 	if (regain_longer(regain, tp, srtt_us))
 		minmax_reset(&regain->rtt_us, regain->trips, srtt_us);
 	/* What seemed to be a queue was a longer path. */
-	if (minmax_get(&regain->rtt_us) > before_us + before_us / 8)
+	if (minmax_get(&regain->rtt_us) > before_us + before_us / 8) {
 		minmax_reset(&regain->queue_us, regain->trips, 0);
+		/* And nothing is waited for any more. */
+		regain->queued_trip = regain->trips - regain->wait_trips - 1;
+	}
 	minmax_running_max(&regain->queue_us, REGAIN_LONG_TRIPS, regain->trips,
 			   regain_queue_us(regain, srtt_us));
 	if (!tp->rate_interval_us)
@@ -274,7 +284,7 @@ static void regain_reduced(struct iscsit_regain *regain,
 	regain->reduced_trip = regain->trips;
 	regain->reduced_pkts = 0;
 	regain->reductions = tcp->reductions;
-	regain->even_us = 0;
+	regain->even_pkts = 0;
 }
 
 /* A loss that was taken for chance, and is being repaired, was one of many. */

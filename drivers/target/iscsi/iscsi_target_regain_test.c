@@ -499,10 +499,14 @@ static void a_queue_that_less_leaves_as_it_is(struct kunit *test)
 		{ 59, -1300, 2 * CARRIED },
 		{ 59, -1300, 2 * CARRIED },
 		{ 59, -1300, 2 * CARRIED },
-		{ 41, -1300, 2 * CARRIED },
+		/* Longer, and not as what was sent last came late. */
+		{ 41, 100, 2 * CARRIED },
+		{ 41, 100, 2 * CARRIED },
 		{ 41, -100, 2 * CARRIED },
-		/* Now it is not, for more than two round trips. */
-		{ 41, -100, 2 * CARRIED + CARRIED / 2 },
+		/* That, and as it was, for more than two round trips. */
+		{ 29, 1500, 2 * CARRIED },
+		{ 29, -100, 2 * CARRIED },
+		{ 29, -100, 2 * CARRIED + CARRIED / 2 },
 	};
 	struct regain_test *t = test->priv;
 	int i;
@@ -518,6 +522,21 @@ static void a_queue_that_less_leaves_as_it_is(struct kunit *test)
 		expect_trip(test, 3 * MIN_RTT_US + trips[i].more_us,
 			    trips[i].ssthresh);
 	}
+}
+
+/* It holds more; and after the next overflow it takes twice as long again. */
+static void no_wait_where_a_queue_was_a_longer_path(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		trip(t, 3 * MIN_RTT_US);
+	reduce(t, 3 * MIN_RTT_US, ISCSIT_CAUSE_RECOVERY);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, 3 * MIN_RTT_US, 70), 9);
+
+	reduce(t, 4 * MIN_RTT_US, ISCSIT_CAUSE_RECOVERY);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, 3 * MIN_RTT_US, 300), 66);
 }
 
 /* Others may fill it. */
@@ -910,6 +929,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_loss_before_the_first_look),
 	KUNIT_CASE(a_path_that_became_longer),
 	KUNIT_CASE(a_queue_that_less_leaves_as_it_is),
+	KUNIT_CASE(no_wait_where_a_queue_was_a_longer_path),
 	KUNIT_CASE(a_queue_that_a_reduction_leaves_as_it_is),
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
