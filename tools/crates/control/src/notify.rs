@@ -246,8 +246,9 @@ impl Notify {
         self.request_bytes.into()
     }
 
+    /// What W has beyond the path: whole requests need it, and what TCP leaves unused of what is advertised.
     fn slack_bytes(&self) -> u64 {
-        SLACK_REQUESTS * self.request()
+        (SLACK_REQUESTS * self.request()).max(carried(self.capacity, self.unused_us()))
     }
 
     /// What the window should be if the path carries `rate`.
@@ -362,7 +363,7 @@ impl Notify {
 
     /// The queue that the slack makes.
     fn slack_us(&self) -> u64 {
-        SLACK_REQUESTS * self.request_us()
+        (SLACK_REQUESTS * self.request_us()).max(self.unused_us())
     }
 
     /// A queue this long is more than the slack explains.
@@ -411,7 +412,7 @@ impl Notify {
         }
         // Bytes asked for that are not on the path. Whole requests account for about one, and so do bursts for steps.
         let waiting = rate.map_or(0, |rate| self.window_bytes.saturating_sub(carried(rate, self.rtt_us())));
-        let most_waiting = if self.advertises { 4 * self.request() } else { self.request() / 2 * 5 };
+        let most_waiting = if self.advertises { 2 * self.slack_bytes() } else { self.request() / 2 * 5 };
         // Of what is advertised less than the model may bring all of C.
         let short = !self.advertises || rate.is_some_and(|rate| slower(rate + self.packet_rate(), self.capacity));
         // A path that is full at C brings no more than C, W or no W.

@@ -22,9 +22,12 @@ const AHEAD_REQUESTS: u64 = 3;
 const COARSE_SHARE: u64 = 16;
 /// A step is one part in so many of what one disk's path holds: of less a trial would show nothing.
 const STEPS_PER_BDP: u64 = 32;
-/// TCP sends at once what it paces in a millisecond (`sk_pacing_shift`), and waits for room for that
-/// (`tcp_tso_should_defer()`): half of it is unused on average.
+/// TCP sends at once what it paces in an eighth of a millisecond (`tcp_pacing_shift`), of two cwnd in a round trip, and waits
+/// for room for that (`tcp_tso_should_defer()`). While cwnd is several times what is advertised about half a millisecond of C
+/// is unused.
 const UNUSED_US: u64 = 500;
+/// Near by no more than such a part of the path.
+const UNUSED_SHARE: u64 = 8;
 
 /// In one read.
 #[derive(Debug, Default)]
@@ -68,6 +71,11 @@ impl Notify {
     /// What TCP leaves unused of what is advertised.
     fn unused_bytes(&self) -> u64 {
         carried(self.capacity, UNUSED_US)
+    }
+
+    /// What the slack is to hold of that, in time.
+    pub(super) fn unused_us(&self) -> u64 {
+        if self.advertises { UNUSED_US.min(self.rtt_us() / UNUSED_SHARE) } else { 0 }
     }
 
     /// What F is made of: one disk has its depth for what is let through.
@@ -264,6 +272,22 @@ mod tests {
             law.rivals.until_us = if others { u64::MAX } else { 0 };
             law.read.lengthened_us = longer.then_some(100 * RTT_US);
             assert_eq!(look_at_one(&mut law, 2), (bounded, step_bytes), "{rtt_us} us, {rate} B/s, {others} {longer}");
+        }
+    }
+
+    #[test]
+    fn of_several_disks_the_slack_holds_what_tcp_leaves_unused() {
+        for (rtt_us, rate, slack_bytes) in
+            [(20_000, 2_000_000, 4_096), (20_000, 12_000_000, 6_000), (2_000, 40_000_000, 10_000)]
+        {
+            let mut law = one(rtt_us, rate);
+            law.look_at_readers(&Input { received: received(UNIT_BYTES), disks: &disks(2), ..at(100) });
+            assert_eq!((law.request(), law.slack_bytes()), (2048, slack_bytes), "{rtt_us} us, {rate} B/s");
+            assert_eq!(law.window_for(rate), carried(rate, rtt_us.into()) + slack_bytes);
+            assert_eq!(law.slack_us(), slack_bytes * 1_000_000 / rate);
+            // Where depths bound it whole requests do.
+            law.advertises = false;
+            assert_eq!(law.slack_bytes(), 32 << 10);
         }
     }
 

@@ -384,8 +384,8 @@ impl Notify {
             self.trial = Some((Aim::More, self.before(rate)));
             // Where C arrives, or something waits, a short queue may be all there is.
             let eighth = self.path_bytes() / 8;
-            let slack = if self.advertises && self.has_lost() { self.request() } else { slack };
-            let least = if empty && (slow || unproven) { eighth } else { eighth.min(self.steps.doubled(slack)) };
+            let requests = if self.advertises && self.has_lost() { 1 } else { SLACK_REQUESTS } * self.request();
+            let least = if empty && (slow || unproven) { eighth } else { eighth.min(self.steps.doubled(requests)) };
             self.window_bytes += step.max(least).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
@@ -902,6 +902,31 @@ pub(super) mod tests {
             law.undone(aim, before, 300 * RTT_US, Some(4_200_000), false);
             assert_eq!((law.queue_us(), law.capacity), (queue_us, 4_200_000));
         }
+    }
+
+    /// What waits of the slack is no sign of a full path, which brings C.
+    #[test]
+    fn a_path_may_be_idle_where_the_slack_waits() {
+        for (rate, idle) in [(40_000_000, false), (40_320_000, true)] {
+            let mut law = cruising(0);
+            law.note(PathState { snd_cwnd_pkts: 600, ..law.path });
+            (law.capacity, law.advertises) = (40_000_000, true);
+            (law.window_bytes, law.filled_bytes) = (law.window_for(law.capacity), law.window_for(law.capacity));
+            law.readers.look(0, RTT_US, &[prompt_disk(30, 32 << 10)]);
+            assert_eq!(law.idle(0, Some(rate)), idle, "{rate} B/s");
+        }
+    }
+
+    /// What the slack holds for TCP is more than a short queue may be.
+    #[test]
+    fn of_what_is_advertised_where_c_arrives_two_steps_are_tried() {
+        let mut law = cruising(0);
+        (law.capacity, law.found.train, law.advertises) = (12_000_000, 12_000_000, true);
+        law.path.mss_bytes = 1448;
+        let window_bytes = law.window_for(law.capacity);
+        law.window_bytes = window_bytes;
+        law.grow(100 * RTT_US, window_bytes, 12_000_000, 0, 0, false);
+        assert_eq!((law.window_bytes - window_bytes, law.slack_bytes()), (4_096, 6_000));
     }
 
     #[test]

@@ -271,7 +271,7 @@ pub(super) mod tests {
     /// After a hole; what waits at the target is no burst where cwnd lets all of W through.
     #[test]
     fn what_is_advertised_is_all_of_the_path_after_a_hole_unless_cwnd_is_less() {
-        for (advertises, snd_cwnd_pkts, bytes) in [(true, 60, 95_904), (true, 50, 87_500), (false, 60, 87_500)] {
+        for (advertises, snd_cwnd_pkts, bytes) in [(true, 60, 93_750), (true, 50, 87_500), (false, 60, 87_500)] {
             let mut law = holed(RATE, snd_cwnd_pkts);
             (law.advertises, law.window_bytes) = (advertises, 100_000);
             assert_eq!(law.most_filled_bytes(true, None), bytes, "{snd_cwnd_pkts} packets");

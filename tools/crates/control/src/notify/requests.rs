@@ -60,7 +60,8 @@ impl Notify {
         let held_bytes =
             if self.lossy(now_us) && self.asked() { self.repaired_bytes().min(self.bdp_bytes()) } else { 0 };
         let lossy_bytes = LOSSY_CWNDS.saturating_mul(held_bytes);
-        let path_bytes = self.window_for(self.capacity).saturating_sub(self.slack_bytes()).max(lossy_bytes);
+        let model_bytes = carried(self.capacity, self.late_trip_us()).min(self.limits.max_window_bytes);
+        let path_bytes = model_bytes.max(lossy_bytes);
         let crowds = |bytes: u64| path_bytes + (SLACK_REQUESTS + 1) * bytes > commands * bytes;
         let crowded = crowds(self.request_size());
         // The slack makes a long queue, and is more than a short one holds.
@@ -204,6 +205,21 @@ mod tests {
             sizes.push(law.request_bytes);
         }
         assert_eq!(sizes, [16 << 10; 4]);
+    }
+
+    /// The slack of what is advertised is more than three requests, and W has no room for it.
+    #[test]
+    fn a_window_that_its_commands_bound_has_larger_requests_where_it_is_advertised() {
+        let mut law = law();
+        law.note(path(100_000, 100_000));
+        (law.phase, law.capacity, law.advertises) = (Phase::Cruise, 125_000_000, true);
+        law.read.advertised.bounded = true;
+        (law.request_bytes, law.wanted_request_bytes) = (16 << 10, 16 << 10);
+        let disk = DiskState { max_depth: 512, ..prompt_disk(510, 16 << 10) };
+        law.readers.look(1 << 40, 100_000, &[disk]);
+        assert!(law.slack_bytes() > 3 * law.request_size() && law.window_for(law.capacity) == law.bound());
+        law.fit_request(&Input { now_us: 1 << 40, path: None, received: None, share: None, disks: &[disk] });
+        assert!(law.wanted_request_bytes > 16 << 10);
     }
 
     #[test]
