@@ -483,31 +483,15 @@ static void a_path_that_became_longer(struct kunit *test)
 }
 
 /* Packets in flight, with a round trip of 80 ms and about, and ssthresh then */
-static void a_queue_that_less_leaves_as_it_is(struct kunit *test)
+struct less_trip {
+	u32 pkts;
+	s32 more_us;
+	u32 ssthresh;
+};
+
+static void expect_less(struct kunit *test, const struct less_trip *trips,
+			int n)
 {
-	static const struct {
-		u32 pkts;
-		s32 more_us;
-		u32 ssthresh;
-	} trips[] = {
-		{ 80, 0, 2 * CARRIED },
-		{ 60, 0, 2 * CARRIED },
-		{ 60, 0, 2 * CARRIED },
-		{ 60, 0, 2 * CARRIED },
-		/* Now less, but then the queue is shorter. */
-		{ 59, 0, 2 * CARRIED },
-		{ 59, -1300, 2 * CARRIED },
-		{ 59, -1300, 2 * CARRIED },
-		{ 59, -1300, 2 * CARRIED },
-		/* Longer, and not as what was sent last came late. */
-		{ 41, 100, 2 * CARRIED },
-		{ 41, 100, 2 * CARRIED },
-		{ 41, -100, 2 * CARRIED },
-		/* That, and as it was, for more than two round trips. */
-		{ 29, 1500, 2 * CARRIED },
-		{ 29, -100, 2 * CARRIED },
-		{ 29, -100, 2 * CARRIED + CARRIED / 2 },
-	};
 	struct regain_test *t = test->priv;
 	int i;
 
@@ -517,11 +501,50 @@ static void a_queue_that_less_leaves_as_it_is(struct kunit *test)
 	t->tp.packets_out = 80;
 	trip(t, 3 * MIN_RTT_US);
 	set_window(t, 2 * CARRIED);
-	for (i = 0; i < ARRAY_SIZE(trips); i++) {
+	for (i = 0; i < n; i++) {
 		t->tp.packets_out = trips[i].pkts;
 		expect_trip(test, 3 * MIN_RTT_US + trips[i].more_us,
 			    trips[i].ssthresh);
 	}
+}
+
+static void a_queue_that_less_leaves_as_it_is(struct kunit *test)
+{
+	static const struct less_trip trips[] = {
+		{ 80, 0, 2 * CARRIED },
+		{ 60, 0, 2 * CARRIED },
+		{ 60, 0, 2 * CARRIED },
+		{ 60, 0, 2 * CARRIED },
+		/* Now less, but then the queue is shorter. */
+		{ 59, 0, 2 * CARRIED },
+		{ 59, -1300, 2 * CARRIED },
+		{ 59, -1300, 2 * CARRIED },
+		{ 59, -1300, 2 * CARRIED },
+		{ 41, -1300, 2 * CARRIED },
+		{ 41, -100, 2 * CARRIED },
+		/* Now it is not, for more than two round trips. */
+		{ 41, -100, 2 * CARRIED + CARRIED / 2 },
+	};
+
+	expect_less(test, trips, ARRAY_SIZE(trips));
+}
+
+/* As less is sent its last packet may be; a queue that stays longer is not. */
+static void a_queue_that_is_longer_for_a_late_ack(struct kunit *test)
+{
+	static const struct less_trip trips[] = {
+		{ 59, -1300, 2 * CARRIED },
+		{ 59, -1300, 2 * CARRIED },
+		{ 41, 100, 2 * CARRIED },
+		{ 41, 100, 2 * CARRIED },
+		{ 41, -100, 2 * CARRIED },
+		/* For one round trip, and as it was in those after it */
+		{ 29, 1500, 2 * CARRIED },
+		{ 29, -100, 2 * CARRIED },
+		{ 29, -100, 2 * CARRIED + CARRIED / 2 },
+	};
+
+	expect_less(test, trips, ARRAY_SIZE(trips));
 }
 
 /* It holds more; and after the next overflow it takes twice as long again. */
@@ -929,6 +952,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_loss_before_the_first_look),
 	KUNIT_CASE(a_path_that_became_longer),
 	KUNIT_CASE(a_queue_that_less_leaves_as_it_is),
+	KUNIT_CASE(a_queue_that_is_longer_for_a_late_ack),
 	KUNIT_CASE(no_wait_where_a_queue_was_a_longer_path),
 	KUNIT_CASE(a_queue_that_a_reduction_leaves_as_it_is),
 	KUNIT_CASE(a_rate_of_long_ago),
