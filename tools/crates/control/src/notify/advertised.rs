@@ -63,7 +63,7 @@ impl Notify {
         packet_bytes.max(self.received.window_unit_bytes).into()
     }
 
-    /// What is best for one disk: of less a trial would show nothing, and the slack would not hold what TCP leaves unused.
+    /// What is best for one disk: of less a trial would show nothing, as TCP may leave as much unused.
     fn best_step_bytes(&self) -> u64 {
         (self.bdp_bytes() / STEPS_PER_BDP).max(self.unused_bytes() / SLACK_REQUESTS).max(self.least_step_bytes())
     }

@@ -384,8 +384,9 @@ impl Notify {
             self.trial = Some((Aim::More, self.before(rate)));
             // Where C arrives, or something waits, a short queue may be all there is.
             let eighth = self.path_bytes() / 8;
-            let requests = if self.advertises && self.has_lost() { 1 } else { SLACK_REQUESTS } * self.request();
-            let least = if empty && (slow || unproven) { eighth } else { eighth.min(self.steps.doubled(requests)) };
+            let requests = if self.advertises && self.has_lost() { 1 } else { SLACK_REQUESTS };
+            let few = self.steps.doubled(requests * self.request());
+            let least = if empty && (slow || unproven) { eighth } else { eighth.min(few) };
             self.window_bytes += step.max(least).max(self.request());
             self.window_bytes = self.window_bytes.min(self.bound());
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
