@@ -209,7 +209,8 @@ impl Notify {
         } else if self.trial.is_none() && (input.now_us >= self.quiet.until_us || self.others_gone(input)) {
             let idle = self.idle(longest_us, rate);
             if idle && self.window_bytes < goal {
-                self.window_bytes += ((goal - self.window_bytes) / 2).max(self.request());
+                let more = ((goal - self.window_bytes) / 2).max(self.request());
+                self.window_bytes = (self.window_bytes + more).min(self.bound());
                 self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
             } else if idle && judged {
                 // The path carries more than C: its trains tell how much.
@@ -916,6 +917,19 @@ pub(super) mod tests {
             law.readers.look(0, RTT_US, &[prompt_disk(30, 32 << 10)]);
             assert_eq!(law.idle(0, Some(rate)), idle, "{rate} B/s");
         }
+    }
+
+    /// By a request, of which W has half less than it may.
+    #[test]
+    fn no_queue_lets_w_grow_no_further_than_it_may() {
+        let max_window_bytes = 200 << 10;
+        let mut law = Notify { limits: Limits { max_window_bytes, ..Limits::default() }, ..cruising(0) };
+        law.note(PathState { snd_cwnd_pkts: 600, command_window: 512, ..law.path });
+        law.capacity = 40_000_000;
+        law.window_bytes = max_window_bytes - (16 << 10);
+        law.readers.look(0, RTT_US, &[prompt_disk(7, 32 << 10)]);
+        law.adjust(&at(100));
+        assert_eq!(law.window_bytes, max_window_bytes, "{}", law.reason);
     }
 
     /// What the slack holds for TCP is more than a short queue may be.
