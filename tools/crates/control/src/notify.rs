@@ -22,6 +22,7 @@ mod fill;
 mod holes;
 mod losses;
 mod requests;
+mod slots;
 mod start;
 
 use self::advertised::Advertised;
@@ -30,6 +31,7 @@ use self::cruise::{Aim, Before, Patience, SmallCut, Steps, slower};
 use self::drain::Drain;
 use self::holes::Holes;
 use self::losses::Losses;
+use self::slots::{FirstTrips, Slots};
 use self::start::Found;
 use crate::rate::{Ages, Arrivals, Meter, carried, per_second};
 use crate::readers::{Readers, Steady};
@@ -111,6 +113,7 @@ struct ThisRead {
     holes: Holes,
     losses: Losses,
     drain: Drain,
+    first_trips: FirstTrips,
     /// Cuts that were each too small to tell whose the queue is, which is long since.
     small_cut: Option<SmallCut>,
     /// Since when cwnd has been less than half of W.
@@ -174,6 +177,8 @@ pub struct Notify {
     /// The least round-trip time since one was found to be no queue of this session's: others fill it, or slots make packets
     /// wait; 0 before that.
     floor_us: u64,
+    /// All waits for its slot.
+    slots: Slots,
     /// The least round-trip time since the path was found to have become longer, 0 before that; and TCP's.
     longer_us: u32,
     tcp_min_rtt_us: u32,
@@ -228,7 +233,7 @@ impl Notify {
     fn rtt_us(&self) -> u64 {
         match self.path.min_rtt_us {
             0 | u32::MAX => ASSUMED_RTT_US,
-            us => u64::from(us).max(self.floor_us).min(MAX_RTT_US),
+            us => u64::from(us).max(self.floor_us).max(self.slots.trip_us).min(MAX_RTT_US),
         }
     }
 
@@ -264,7 +269,12 @@ impl Notify {
 
     /// What arrives, in bytes/s, once enough has to tell.
     fn rate(&self) -> Option<u64> {
-        self.meter.average(self.rate_span_us())
+        self.average(self.rate_span_us())
+    }
+
+    /// The same over that time; of what comes in slots, of whole ones.
+    fn average(&self, span_us: u64) -> Option<u64> {
+        if self.in_slots() { self.meter.between(span_us) } else { self.meter.average(span_us) }
     }
 
     /// A packet in a round trip, in bytes/s.
@@ -317,6 +327,7 @@ impl Notify {
         }
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
+        self.shorten_slots();
         if told > 0 {
             self.read.lengthened_us = None;
             self.read.losses.marked = cwr_ecn.max(cwr_tlp) > 0;
@@ -368,7 +379,7 @@ impl Notify {
 
     /// A queue this long is more than the slack explains.
     fn queue_high_us(&self) -> u64 {
-        self.slack_us() + self.rtt_us() / if self.advertises { 8 } else { 16 }
+        self.slack_us() + self.slot_us() / 2 + self.rtt_us() / if self.advertises { 8 } else { 16 }
     }
 
     /// The same where the slack makes a long queue: whole requests make it longer than one of them needs.
@@ -674,6 +685,10 @@ impl Strategy for Notify {
         self.ages.push(input.now_us, asked, read_bytes);
         self.read.steady.look(input.now_us, asked, STEADY_REQUESTS * self.lump());
         self.look_for_holes(input, self.asked_of_path());
+        self.look_for_slots(input.now_us, asked);
+        if self.phase == Phase::Cruise && input.path.is_some() {
+            self.fit_slots(input);
+        }
         let starts = self.phase != Phase::Cruise;
         if starts {
             self.start(input);

@@ -89,6 +89,22 @@ impl Meter {
         self.average_until(self.samples.len().checked_sub(1)?, span_us)
     }
 
+    /// The same of what comes in one go now and then: from the end of one such to that of another. Until now, if nothing has come
+    /// for twice as long, or it comes without a pause.
+    pub fn between(&self, span_us: u64) -> Option<u64> {
+        let came = |i: usize| self.samples[i].1 > self.samples[i - 1].1;
+        let ends = |&i: &usize| came(i) && !came(i + 1);
+        let last = self.samples.len().checked_sub(1)?;
+        let Some(newest) = (1..last).rev().find(ends) else { return self.average(span_us) };
+        let (now_us, bytes) = self.samples[newest];
+        let before = self.samples.partition_point(|&(t, _)| t + span_us.max(1) <= now_us);
+        let Some(then) = (1..before).rev().find(ends).filter(|_| self.samples[last].0 - now_us <= 2 * span_us) else {
+            return self.average(span_us);
+        };
+        let (then_us, then_bytes) = self.samples[then];
+        Some(per_second(bytes - then_bytes, now_us - then_us))
+    }
+
     /// The same before a pause. When in its sample the last came before that is not known, so the one before is the last.
     pub fn before_pause(&self, span_us: u64) -> Option<u64> {
         let came = (1..self.samples.len()).rev().find(|&i| self.samples[i].1 > self.samples[i - 1].1)?;
@@ -280,6 +296,20 @@ mod tests {
                 assert_eq!(arrivals.bytes(), look * 65_160, "{pkts} of {mss_bytes} bytes");
                 last = received;
             }
+        }
+    }
+
+    /// 50 kB each 5 ms are 10 MB/s, whenever one looks; until nothing has come for twice as long.
+    #[test]
+    fn what_comes_in_one_go_has_the_rate_of_whole_ones() {
+        for end_us in (30_000..35_000).step_by(700) {
+            let mut meter = Meter::default();
+            (0..=end_us).step_by(100).for_each(|us| meter.push(us + 1, us / 5_000 * 50_000));
+            assert_eq!(meter.between(7_000), Some(10_000_000), "{end_us} us");
+            assert_eq!(meter.between(10_000), Some(10_000_000), "{end_us} us");
+            assert_eq!(meter.between(40_000), None);
+            meter.push(end_us + 25_000, 300_000);
+            assert!(meter.between(7_000) < Some(4_000_000));
         }
     }
 

@@ -133,7 +133,7 @@ impl Notify {
     /// What the start asks for on average: C, but no more than twice what arrives, as TCP's slow start, and half as much
     /// again in the end. Then cwnd is ahead of F; what waits for cwnd leaves at twice the rate of the acknowledgements.
     pub(super) fn pace(&self) -> u64 {
-        let arriving = self.meter.average(self.rtt_us()).unwrap_or(0);
+        let arriving = self.average(self.rtt_us()).unwrap_or(0);
         let most = if arriving > self.capacity / 2 { arriving / 2 * 3 } else { 2 * arriving };
         (self.capacity + self.capacity / 64).min(most.max(self.capacity / 8))
     }
@@ -143,6 +143,7 @@ impl Notify {
     pub(super) fn grows(&self) -> bool {
         self.capacity / 9 > self.capacity_before() / 8
             && !self.read.bunches.slots
+            && !self.in_slots()
             && self.bdp_bytes() >= self.bunches_from()
             && self.rtt_us() / BUNCHES >= BUNCH_LOOKS * LOOK_US
             && self.counts_packets

@@ -305,7 +305,7 @@ impl Notify {
     fn lately(&self, rate: u64) -> u64 {
         let others = self.rivals.lost_us >= self.read.began_us.max(1);
         let span_us = (2 * self.trip_us()).max(LATELY_US);
-        let lately = self.meter.average(span_us).map(|lately| lately + self.packet_rate());
+        let lately = self.average(span_us).map(|lately| lately + self.packet_rate());
         let lately =
             lately.filter(|&lately| self.counts_packets && !others && much_slower(lately, rate)).unwrap_or(rate);
         let least = per_second(self.path_bytes() / 2, self.trip_us());
@@ -338,7 +338,7 @@ impl Notify {
             return;
         }
         // Nor is the latest round trip any better.
-        let lately = self.meter.average(self.trip_us()).unwrap_or(0);
+        let lately = self.average(self.trip_us()).unwrap_or(0);
         let lacks = far && full && no_queue && much_slower(lately, self.capacity);
         if self.window_bytes < most && slow && !lacks {
             // Where a request more brought nothing, more of them would take what others have.

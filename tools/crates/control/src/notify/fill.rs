@@ -43,7 +43,7 @@ impl Notify {
         let chance = self.blocked_by_chance();
         let overflowed = !chance && self.blocked(input.now_us, THRESHOLD_TRIPS);
         let bunches = prompt && !overflowed && self.asks_in_bunches(input, asked);
-        let used = if prompt { asked.saturating_add(lump) } else { u64::MAX };
+        let used = if prompt { self.used_bytes(input.now_us, asked).saturating_add(lump) } else { u64::MAX };
         // Far away the question is always in the place of a request, and what a look lets through may be a part of one. What more
         // that lets through while C doubles a short queue does not hold.
         let starts = self.phase == Phase::Start && self.far_pages() && !self.doubles();
@@ -145,13 +145,13 @@ impl Notify {
             rate / 4 * 3
         } else if self.lengthened(now_us) {
             // The initiator's own cwnd, which bounds how many requests are on their way, doubles at most.
-            let arriving = self.meter.average(self.rtt_us()).unwrap_or(0).max(self.request_rate());
+            let arriving = self.average(self.rtt_us()).unwrap_or(0).max(self.request_rate());
             (rate / 32 * 31).min(arriving / 2 * 3)
         } else if self.fine() && !overflowed {
             if self.far() { rate + rate / 64 } else { self.pace() }
         } else if let Some(bytes) = slow_start_bytes.filter(|_| self.doubles()) {
             // What arrives, or arrived before readers paused: in slow start half of cwnd.
-            let arriving = self.meter.average(self.rtt_us()).unwrap_or(0).max(per_second(bytes / 2, self.rtt_us()));
+            let arriving = self.average(self.rtt_us()).unwrap_or(0).max(per_second(bytes / 2, self.rtt_us()));
             (rate / 2 * 3).min(arriving / 4 * 7)
         } else if self.doubles() || self.blind() {
             rate / 2 * 3

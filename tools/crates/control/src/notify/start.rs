@@ -10,6 +10,8 @@ use crate::Input;
 
 /// Round trips without a faster train after which the start is over: a paced sender's trains double with its cwnd.
 const SETTLE_TRIPS: u64 = 2;
+/// In slots: one to ask, one for it to come, and up to two over which the rate is taken.
+const SLOTS_TRIPS: u64 = 4;
 /// So many times as long after which it is over though less arrives: TCP recovers from losses.
 const PATIENCE_TIMES: u64 = 5;
 /// Finest look at the counters.
@@ -57,6 +59,9 @@ impl Notify {
             self.fit_late(input.now_us);
         }
         self.find(input.now_us);
+        if input.path.is_some() && self.capacity > 0 {
+            self.fit_slots(input);
+        }
         let goal = self.window_for(self.capacity);
         // Where trains show nothing, more than C arrives only if it is asked for. While C doubles, what they have shown of it is
         // a part of a round trip old; and far away a question is always on its way, in the place of a request of a few. What
@@ -103,18 +108,22 @@ impl Notify {
             self.enter(Phase::Cruise, "losses while starting".into());
             return;
         }
+        // In slots all that is ahead of C is to show it.
+        let full_bytes = if self.in_slots() { self.window_bytes } else { goal };
         let filled =
-            self.filled_bytes + self.request() > goal || overflowed && self.blocked(input.now_us, RECOVERY_TRIPS);
+            self.filled_bytes + self.request() > full_bytes || overflowed && self.blocked(input.now_us, RECOVERY_TRIPS);
         if self.capacity == 0 || !filled || !self.undrained(input) {
             return; // A loss from less is the path's own.
         }
         let trip_us = self.rtt_us().max(self.ages.latest_us().unwrap_or(0).min(MOST_AGE_US));
-        let rate = self.meter.average(trip_us);
+        let rate = self.average(trip_us);
         let full_us = input.now_us - *self.found.full_us.get_or_insert(input.now_us);
         // Near by some round trips are less than what a host or a disk is late now and then; and pages tell of a queue.
         let least_us = if self.looks_finely() { 0 } else { 2 * START_PAGE_US };
-        let settle_us = (SETTLE_TRIPS * trip_us).max(least_us);
-        let settled = full_us >= settle_us;
+        let (settle_trips, held) =
+            if self.in_slots() { (SLOTS_TRIPS, !self.let_through()) } else { (SETTLE_TRIPS, false) };
+        let settle_us = (settle_trips * trip_us).max(least_us);
+        let settled = full_us >= settle_us && !held;
         if overflowed {
             // A step too far is taken back.
             self.capacity = self.capacity.min(self.found.proven.max(rate.unwrap_or(0)));
@@ -159,8 +168,8 @@ impl Notify {
     /// Where nothing waits for TCP, what completes is older than the page by what it has waited elsewhere. The least counts: a
     /// disk that is slow, not late, takes the longer the more it is asked. Far away a request may be more than cwnd, and wait
     /// for it from page to page: there only one counts that was asked for since pages tell of nothing that waits.
-    fn fit_late(&mut self, now_us: u64) {
-        let page_us = now_us.saturating_sub(self.path.asked_us);
+    pub(super) fn fit_late(&mut self, now_us: u64) {
+        let page_us = now_us.saturating_sub(self.path.asked_us).max(self.slots.trip_us);
         let part = if self.far() { self.request().min(self.path.cwnd_bytes() / 4) } else { self.request() };
         let waits = self.advertises
             || u64::from(self.path.notsent_bytes) >= part
@@ -191,7 +200,7 @@ impl Notify {
             let burst_bytes = if self.far() { 2 } else { 1 } * u64::from(self.path.mss_bytes);
             let train = self.meter.train(pause_us, least_us, rtt_us / 4, burst_bytes);
             self.found.train = self.found.train.max(train.unwrap_or(0));
-            let average = self.meter.average(rtt_us).unwrap_or(0).saturating_sub(self.packet_rate());
+            let average = self.average(rtt_us).unwrap_or(0).saturating_sub(self.packet_rate());
             let unseen = now_us - self.read.bunches.train_us > span_us;
             if train.is_some() {
                 self.read.bunches.train_us = now_us;
@@ -399,6 +408,41 @@ mod tests {
             });
             let over_trips = (over_us.unwrap_or(0) - began_us) / u64::from(rtt_us);
             assert_eq!(over_trips, trips, "{snd_cwnd_pkts} packets, {hole_us:?}, {asked_us} us, {train} B/s");
+        }
+    }
+
+    /// Slots make a round trip of 5 ms one of 20: in one all that is let through is asked for, in the next it comes, and over two
+    /// the rate is taken. What cwnd does not let through tells nothing of the path, but that is waited for no longer than five
+    /// times as long.
+    #[test]
+    fn in_slots_a_start_lasts_until_what_was_asked_for_has_come() {
+        for (trip_us, snd_cwnd_pkts, trips) in [(0, 300, 2), (20_000, 300, 4), (20_000, 100, 20)] {
+            let (min_rtt_us, srtt_us, command_window) = (5_000, 12_500, 512);
+            let mut law = Notify::new(Limits::default());
+            law.note(PathState {
+                min_rtt_us,
+                srtt_us,
+                snd_cwnd_pkts,
+                command_window,
+                mss_bytes: 1448,
+                ..PathState::default()
+            });
+            (law.capacity, law.request_bytes, law.slots.trip_us) = (12_500_000, 16 << 10, trip_us);
+            law.enter(Phase::Start, String::new());
+            law.counts_packets = true;
+            let began_us = 1_000_000;
+            (law.read.began_us, law.moving_us, law.last_tick_us) = (began_us, began_us, began_us);
+            let over_us = (began_us..began_us + 1_000_000).step_by(1_000).find(|&now_us| {
+                law.meter.push(now_us, carried(12_500_000, now_us));
+                (law.filled_bytes, law.done_bytes) = (law.model_bytes(law.capacity), 10_000);
+                let disk = prompt_disk((law.filled_bytes / law.request()) as u32, law.request_bytes);
+                law.readers.look(now_us, law.rtt_us(), &[disk]);
+                law.start(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
+                law.last_tick_us = now_us;
+                law.phase == Phase::Cruise
+            });
+            let over_trips = (over_us.unwrap_or(0) - began_us) / law.rtt_us().max(5_000);
+            assert_eq!(over_trips, trips, "{trip_us} us, {snd_cwnd_pkts} packets");
         }
     }
 
