@@ -441,7 +441,9 @@ fn a_fast_path_near_by_is_found() {
 #[test]
 fn a_path_with_slots_is_found_soon() {
     for (rtt_us, slot_us, least) in [
+        (3_000, 4_500, 0.8),
         (10_000, 5_000, 0.9),
+        (10_000, 15_000, 0.65),
         (20_000, 2_000, 0.9),
         (20_000, 5_000, 0.93),
         (60_000, 2_000, 0.9),

@@ -47,7 +47,7 @@ impl Notify {
         let rtt_us = u64::from(self.path.min_rtt_us);
         let tells = self.phase == Phase::Start
             && self.counts_packets
-            && asked_bytes > 0
+            && (asked_bytes > 0 || self.done_bytes > 0)
             && !self.held_back(now_us, REPAIR_TRIPS * self.trip_us());
         let request = self.request_size();
         let before_bytes = self.received.bytes.saturating_sub(self.done_bytes);
@@ -85,8 +85,8 @@ impl Notify {
     }
 
     /// A page of Start, or from soon after it, tells whether what came late did so for TCP as well, which sees no disk, and by more
-    /// than what came in one go makes itself wait. What completes is as old as a round trip in which all waits, if cwnd holds all
-    /// that is asked for. Else TCP's mean tells: it has all of what slots make longer while all comes in one go, half of it later.
+    /// than what came in one go makes itself wait. Its mean has half of what slots make longer, and all while all comes in one go.
+    /// What completes is as old as a round trip in which all waits, if cwnd holds all that is asked for.
     pub(super) fn fit_slots(&mut self, input: &Input<'_>) {
         let rtt_us = u64::from(self.path.min_rtt_us);
         let (late_us, waits_us) = (self.late_first_us(), self.whole_queue_us());
@@ -102,9 +102,8 @@ impl Notify {
             return;
         }
         let held = u64::from(self.path.notsent_bytes) >= self.request() || self.path.cwnd_bytes() < self.filled_bytes;
-        let most_us = rtt_us + 2 * waits_us.max(more_us);
-        let age_us = self.ages.latest_us().filter(|_| self.phase == Phase::Start && !held);
-        let trip_us = age_us.map_or(rtt_us + 2 * waits_us, |us| us.min(most_us)).max(late_us);
+        let age_us = self.ages.latest_us().filter(|_| self.phase == Phase::Start && !held).unwrap_or(0);
+        let trip_us = late_us.max(rtt_us + 2 * waits_us).max(age_us.min(rtt_us + 2 * more_us));
         self.slots = Slots { trip_us, least_us: late_us, ..self.slots };
         // What came in one go was no rate.
         let lost = self.held_back(input.now_us, (REPAIR_TRIPS + 1) * self.trip_us());
