@@ -274,7 +274,8 @@ impl Notify {
 
     /// The same over that time; of what comes in slots, of whole ones.
     fn average(&self, span_us: u64) -> Option<u64> {
-        if self.in_slots() { self.meter.between(span_us) } else { self.meter.average(span_us) }
+        let between = if self.in_slots() { self.meter.between(span_us) } else { None };
+        between.or_else(|| self.meter.average(span_us))
     }
 
     /// A packet in a round trip, in bytes/s.

@@ -89,18 +89,18 @@ impl Meter {
         self.average_until(self.samples.len().checked_sub(1)?, span_us)
     }
 
-    /// The same of what comes in one go now and then: from the end of one such to that of another. Until now, if nothing has come
-    /// for twice as long, or it comes without a pause.
+    /// The same of what comes in one go now and then: from the end of one such to that of another. None of what comes without
+    /// pauses, or whose pauses are no longer seen, nor once nothing has come for twice as long.
     pub fn between(&self, span_us: u64) -> Option<u64> {
-        let came = |i: usize| self.samples[i].1 > self.samples[i - 1].1;
-        let ends = |&i: &usize| came(i) && !came(i + 1);
+        let came = |&i: &usize| self.samples[i].1 > self.samples[i - 1].1;
+        let ends = |i: &usize| came(i) && !came(&(i + 1));
         let last = self.samples.len().checked_sub(1)?;
-        let Some(newest) = (1..last).rev().find(ends) else { return self.average(span_us) };
+        let newest = (1..last).rev().find(ends)?;
         let (now_us, bytes) = self.samples[newest];
+        // The latest look may be amid the next.
+        let most_us = if self.samples[last - 1].1 > bytes { span_us / 4 } else { 2 * span_us };
         let before = self.samples.partition_point(|&(t, _)| t + span_us.max(1) <= now_us);
-        let Some(then) = (1..before).rev().find(ends).filter(|_| self.samples[last].0 - now_us <= 2 * span_us) else {
-            return self.average(span_us);
-        };
+        let then = (1..before).rev().find(ends).filter(|_| self.samples[last].0 - now_us <= most_us)?;
         let (then_us, then_bytes) = self.samples[then];
         Some(per_second(bytes - then_bytes, now_us - then_us))
     }
@@ -308,9 +308,13 @@ mod tests {
             assert_eq!(meter.between(7_000), Some(10_000_000), "{end_us} us");
             assert_eq!(meter.between(10_000), Some(10_000_000), "{end_us} us");
             assert_eq!(meter.between(40_000), None);
-            meter.push(end_us + 25_000, 300_000);
-            assert!(meter.between(7_000) < Some(4_000_000));
+            meter.push(end_us + 5_000, 350_000);
+            meter.push(end_us + 10_000, 400_000);
+            assert_eq!(meter.between(7_000), None, "looks are too rare");
         }
+        let mut meter = Meter::default();
+        (0..=60_000).step_by(100).for_each(|us| meter.push(us + 1, us.min(30_000) / 5_000 * 50_000));
+        assert_eq!((meter.between(15_000), meter.between(14_000)), (Some(10_000_000), None), "nothing comes");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::Input;
 const FIRST_TRIPS: usize = 3;
 /// By less, or less than an eighth, a host may be late.
 const LATE_US: u64 = 500;
-/// Of what slots make a round trip longer TCP's mean has half to all. Of less than one part in so many they are no reason.
+/// Of what slots make a round trip longer TCP's mean has half to all. Where it has less than one part in so many there are none;
+/// nor later, where twice that is no more.
 const SEEN_PART: u64 = 4;
 
 /// How long a round trip is in which all waits for its slot, 0 without any; and at least, as the first ones have shown.
@@ -84,9 +85,10 @@ impl Notify {
         if late && rtt_us > 0 { median_us } else { 0 }
     }
 
-    /// A page of Start, or from soon after it, tells whether what came late did so for TCP as well, which sees no disk, and by more
-    /// than what came in one go makes itself wait. Its mean has half of what slots make longer, and all while all comes in one go.
-    /// What completes is as old as a round trip in which all waits, if cwnd holds all that is asked for.
+    /// A page of Start, or from soon after it, tells whether what came late did so for TCP as well, by more than what came
+    /// in one go makes itself wait, and for no disk, of which pages tell (late). TCP's mean has half of what slots make
+    /// longer, and all while all comes in one go. What completes is as old as a round trip in which all waits, if cwnd
+    /// holds all that is asked for.
     pub(super) fn fit_slots(&mut self, input: &Input<'_>) {
         let rtt_us = u64::from(self.path.min_rtt_us);
         let (late_us, waits_us) = (self.late_first_us(), self.whole_queue_us());
@@ -94,6 +96,7 @@ impl Notify {
         let found = late_us > 0
             && !self.in_slots()
             && self.has_started(input.now_us)
+            && self.read.late_us < more_us / 2
             && self.path.asked_us >= self.read.began_us + rtt_us
             && waits_us > self.read.first_trips.lasted_us + more_us / SEEN_PART
             && self.alone(input)
@@ -107,7 +110,7 @@ impl Notify {
         self.slots = Slots { trip_us, least_us: late_us, ..self.slots };
         // What came in one go was no rate.
         let lost = self.held_back(input.now_us, (REPAIR_TRIPS + 1) * self.trip_us());
-        if let Some(rate) = self.average(trip_us).filter(|_| !lost) {
+        if let Some(rate) = self.meter.between(trip_us).filter(|_| !lost) {
             self.capacity = self.capacity.min(rate.max(self.found.known));
         }
         let known = self.found.known;
@@ -119,8 +122,9 @@ impl Notify {
     pub(super) fn shorten_slots(&mut self) {
         let waits_us = self.whole_queue_us();
         let most_us = 2 * waits_us.max(std::mem::replace(&mut self.slots.waited_us, waits_us));
-        if self.in_slots() && most_us <= self.slot_us() / SEEN_PART {
-            (self.slots.trip_us, self.read.first_trips.trips_us) = (0, Default::default());
+        if self.in_slots() && (self.slot_us() == 0 || most_us <= self.slot_us() / SEEN_PART) {
+            self.slots.trip_us = 0;
+            (self.read.first_trips.trips_us, self.read.first_trips.known) = (Default::default(), FIRST_TRIPS);
         } else if most_us < self.slot_us() / 4 * 3 {
             self.slots.trip_us = (u64::from(self.path.min_rtt_us) + most_us).max(self.slots.least_us);
         }
@@ -285,20 +289,25 @@ mod tests {
     }
 
     /// What TCP's mean was before the read is of the login; and later W may have filled the queue. A round trip is 6.5 ms, with what
-    /// waits.
+    /// waits. Late, by 5 ms, may be a disk, which pages have told of.
     #[test]
-    fn only_pages_of_the_start_tell_of_slots() {
-        for (asked_us, started_us, found) in
-            [(RTT_US, 0, true), (RTT_US - 1, 0, false), (RTT_US, 8 * 6_500, true), (RTT_US, 8 * 6_500 + 1, false)]
-        {
+    fn only_pages_of_the_start_tell_of_slots_and_not_of_a_late_disk() {
+        for (asked_us, started_us, disk_us, found) in [
+            (RTT_US, 0, 0, true),
+            (RTT_US - 1, 0, 0, false),
+            (RTT_US, 8 * 6_500, 0, true),
+            (RTT_US, 8 * 6_500 + 1, 0, false),
+            (RTT_US, 0, 2_300, true),
+            (RTT_US, 0, 2_600, false),
+        ] {
             let mut law = starting(RTT_US);
             first_trips(&mut law, 1_000_000_000, &[7_000; 4], false);
             law.note(PathState { asked_us: BEGAN_US + asked_us, ..page(6_500) });
             let now_us = BEGAN_US + 100_000;
-            law.capacity = 4_000_000;
+            (law.capacity, law.read.late_us) = (4_000_000, disk_us);
             law.found.lately.push_back((now_us - started_us, law.capacity));
             law.fit_slots(&Input { now_us, path: None, received: None, share: None, disks: &[] });
-            assert_eq!(law.in_slots(), found, "asked after {asked_us} us, over for {started_us} us");
+            assert_eq!(law.in_slots(), found, "asked after {asked_us} us, over for {started_us} us, {disk_us} us late");
         }
     }
 
@@ -356,7 +365,7 @@ mod tests {
             ([4_500, 4_500], RTT_US, 0, 7_000),
             ([4_000, 4_000], RTT_US, 7_000, 7_000),
             ([2_500, 2_500], RTT_US, 7_000, 0),
-            ([12_000, 12_000], 12_000, 7_000, 0),
+            ([14_000, 14_000], 12_000, 7_000, 0),
         ] {
             let mut law = starting(6_000);
             law.slots = Slots { trip_us: 10_000, least_us, waited_us: 4_000, ..Slots::default() };

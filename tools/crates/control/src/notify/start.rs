@@ -77,7 +77,8 @@ impl Notify {
         };
         self.window_bytes = (self.model_bytes(self.capacity + ahead) + question_bytes).min(self.bound());
         self.fill(input);
-        self.reason = format!("filling {} kB at {} kB/s", goal / 1000, self.capacity / 1000);
+        let slots = if self.in_slots() { format!(", slots of {} us", self.slot_us()) } else { String::new() };
+        self.reason = format!("filling {} kB at {} kB/s{slots}", goal / 1000, self.capacity / 1000);
 
         if input.path.is_some() {
             if self.blind() && !self.coarse() && self.capacity / 5 >= self.capacity_before() / 4 {
@@ -109,7 +110,7 @@ impl Notify {
             return;
         }
         // In slots all that is ahead of C is to show it.
-        let full_bytes = if self.in_slots() { self.window_bytes } else { goal };
+        let full_bytes = if self.in_slots() && self.asked() { self.window_bytes } else { goal };
         let filled =
             self.filled_bytes + self.request() > full_bytes || overflowed && self.blocked(input.now_us, RECOVERY_TRIPS);
         if self.capacity == 0 || !filled || !self.undrained(input) {
