@@ -92,8 +92,7 @@ impl Meter {
     /// The same of what comes in one go now and then: from the end of one such to that of another. None of what comes without
     /// pauses, or whose pauses are no longer seen, nor once nothing has come for twice as long.
     pub fn between(&self, span_us: u64) -> Option<u64> {
-        let came = |&i: &usize| self.samples[i].1 > self.samples[i - 1].1;
-        let ends = |i: &usize| came(i) && !came(&(i + 1));
+        let ends = |&i: &usize| self.came(i) && !self.came(i + 1);
         let last = self.samples.len().checked_sub(1)?;
         let newest = (1..last).rev().find(ends)?;
         let (now_us, bytes) = self.samples[newest];
@@ -107,8 +106,13 @@ impl Meter {
 
     /// The same before a pause. When in its sample the last came before that is not known, so the one before is the last.
     pub fn before_pause(&self, span_us: u64) -> Option<u64> {
-        let came = (1..self.samples.len()).rev().find(|&i| self.samples[i].1 > self.samples[i - 1].1)?;
+        let came = (1..self.samples.len()).rev().find(|&i| self.came(i))?;
         self.average_until(came - 1, span_us)
+    }
+
+    /// Something came between that sample and the one before.
+    fn came(&self, i: usize) -> bool {
+        self.samples[i].1 > self.samples[i - 1].1
     }
 
     fn average_until(&self, last: usize, span_us: u64) -> Option<u64> {
@@ -126,8 +130,7 @@ impl Meter {
     /// only starts the clock. The slower half counts: what a hole in TCP's sequence held back comes all at once, and shows
     /// no rate. Of all of it `burst_bytes` less do, what arrives at once, since n bursts may come within n - 1 gaps.
     pub fn train(&self, pause_us: u64, least_us: u64, longest_us: u64, burst_bytes: u64) -> Option<u64> {
-        let came = |i: usize| self.samples[i].1 > self.samples[i - 1].1;
-        let mut arrivals = (1..self.samples.len()).rev().filter(|&i| came(i));
+        let mut arrivals = (1..self.samples.len()).rev().filter(|&i| self.came(i));
         let newest = arrivals.next()?;
         let (now_us, bytes) = self.samples[newest];
         let (mut first, mut count) = (newest, 0);

@@ -209,8 +209,7 @@ impl Notify {
         } else if self.trial.is_none() && (input.now_us >= self.quiet.until_us || self.others_gone(input)) {
             let idle = self.idle(longest_us, rate);
             if idle && self.window_bytes < goal {
-                let more = ((goal - self.window_bytes) / 2).max(self.request());
-                self.window_bytes = (self.window_bytes + more).min(self.bound());
+                self.widen(((goal - self.window_bytes) / 2).max(self.request()));
                 self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
             } else if idle && judged {
                 // The path carries more than C: its trains tell how much.
@@ -388,10 +387,14 @@ impl Notify {
             let requests = if self.advertises && self.has_lost() { 1 } else { SLACK_REQUESTS };
             let few = self.steps.doubled(requests * self.request());
             let least = if empty && (slow || unproven) { eighth } else { eighth.min(few) };
-            self.window_bytes += step.max(least).max(self.request());
-            self.window_bytes = self.window_bytes.min(self.bound());
+            self.widen(step.max(least).max(self.request()));
             self.reason = format!("{} kB, for more than {} kB/s", self.window_bytes / 1000, rate / 1000);
         }
+    }
+
+    /// By so many bytes, as far as W may go.
+    fn widen(&mut self, bytes: u64) {
+        self.window_bytes = (self.window_bytes + bytes).min(self.bound());
     }
 
     /// What there is; `rate` arrives.

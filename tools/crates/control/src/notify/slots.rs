@@ -114,7 +114,8 @@ impl Notify {
             self.capacity = self.capacity.min(rate.max(self.found.known));
         }
         let known = self.found.known;
-        self.enter(Phase::Start, format!("slots of {} us", self.slot_us()));
+        // The start, which goes on in this look, gives the reason.
+        self.enter(Phase::Start, String::new());
         self.found.known = known;
     }
 
@@ -124,7 +125,7 @@ impl Notify {
         let most_us = 2 * waits_us.max(std::mem::replace(&mut self.slots.waited_us, waits_us));
         if self.in_slots() && (self.slot_us() == 0 || most_us <= self.slot_us() / SEEN_PART) {
             self.slots.trip_us = 0;
-            (self.read.first_trips.trips_us, self.read.first_trips.known) = (Default::default(), FIRST_TRIPS);
+            self.read.first_trips = FirstTrips { known: FIRST_TRIPS, ..FirstTrips::default() };
         } else if most_us < self.slot_us() / 4 * 3 {
             self.slots.trip_us = (u64::from(self.path.min_rtt_us) + most_us).max(self.slots.least_us);
         }
