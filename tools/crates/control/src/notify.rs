@@ -122,6 +122,8 @@ struct ThisRead {
     gives: bool,
     /// When the path was found to have become longer.
     lengthened_us: Option<u64>,
+    /// The requests of W before, which both ends' cwnd has held.
+    held_requests: u64,
     /// The request size has been changed.
     changed: bool,
     /// Cruise's W has been asked for, all of it: C is no less than the path's for want of readers.

@@ -206,7 +206,7 @@ impl Notify {
             self.capacity = share;
             self.window_bytes = self.window_for(share);
             self.reason = format!("an equal share of the path is {} kB/s", share / 1000);
-        } else if self.trial.is_none() && (input.now_us >= self.quiet.until_us || self.others_gone(input)) {
+        } else if self.trial.is_none() && (input.now_us >= self.quiet.until_us || self.threshold_gone(input, rate)) {
             let idle = self.idle(longest_us, rate);
             if idle && self.window_bytes < goal {
                 self.widen(((goal - self.window_bytes) / 2).max(self.request()));
@@ -220,13 +220,16 @@ impl Notify {
         }
     }
 
-    /// What overflowed at much less than the path has held in this read may have been others', who have gone: no threshold then.
-    /// True once nothing was lost for long, each time for twice as long.
-    fn others_gone(&mut self, input: &Input<'_>) -> bool {
+    /// What overflowed at much less than the path has held in this read may have been others', who have gone; and where more than
+    /// C arrives of W as it is, for long enough to tell, the path has become faster: no threshold then. True once nothing was lost
+    /// for long, each time for twice as long.
+    fn threshold_gone(&mut self, input: &Input<'_>, rate: Option<u64>) -> bool {
         let lost_us = self.lost_us().unwrap_or(0).max(self.quiet.lost_us);
         let least_us = patience_us(RECOVERY_TRIPS, self.trip_us()) << self.read.losses.forgotten.min(4);
         let little = much_slower(self.path_bytes(), carried(self.read.reached, self.path.min_rtt_us.into()));
-        let gone = little && input.share.is_none() && input.now_us - lost_us > least_us;
+        let faster = self.rate_is_of_window(input.now_us)
+            && rate.is_some_and(|rate| slower(self.capacity, rate.saturating_sub(self.packet_rate())));
+        let gone = (little || faster) && input.share.is_none() && input.now_us - lost_us > least_us;
         if gone {
             self.quiet.until_us = input.now_us;
             self.read.losses.forgotten += 1;
@@ -268,9 +271,10 @@ impl Notify {
         let before_hole = self.before_hole(input.now_us).filter(|_| self.has_started(input.now_us));
         let rate = self.lately(rate).max(before_hole.unwrap_or(0).min(self.capacity));
         let known = self.capacity.min(self.read.reached);
-        // A longer path loses nothing; and a cut that is not judged yet may have been too little.
+        // A longer path loses nothing, or does so by itself; and a cut that is not judged yet may have been too little.
         let lost = self.read.losses.last_us == Some(input.now_us) && !self.lost_by_chance() && self.trial.is_none();
-        if lost && input.share.is_none() && much_slower(rate, known) && self.slows_again(input.now_us) {
+        let taken = lost && input.share.is_none() && !self.lost_by_itself(input.now_us) && much_slower(rate, known);
+        if taken && self.slows_again(input.now_us) {
             self.capacity = self.others(input.now_us, self.capacity);
             self.forget_queues();
             self.reason = format!("{} kB/s again: others take the rest", rate / 1000);
@@ -288,6 +292,10 @@ impl Notify {
         self.read.late_us = loop_us.saturating_sub(self.rtt_us() + queue_us).min(self.read.late_us);
         self.capacity = capacity;
         self.window_bytes = self.window_for(self.capacity);
+        if input.share.is_none() && self.lost_by_itself(input.now_us) && much_slower(rate, known) {
+            // cwnd let no more through: of a longer path the target is to know as well.
+            self.window_bytes = self.window_bytes.min(self.repaired_bytes() / 8 * 5 + self.late_bytes());
+        }
         let cut_bytes = self.bound_for(before.window_bytes).saturating_sub(self.bound_for(self.window_bytes));
         let emptied_us = cut_bytes * 1_000_000 / capacity.max(1);
         let small = cut_bytes <= self.untold_bytes();
@@ -326,11 +334,8 @@ impl Notify {
         let slow = slower(rate.saturating_add(packet), self.capacity);
         let far = much_slower(rate, self.capacity);
         let no_queue = queue_us < self.queue_low_us();
-        // The rate is that of all of W.
-        let span_us = self.rate_span_us() + self.trip_us();
-        let full = now_us - self.unfilled_us > span_us;
-        // And of W as it is.
-        let same = full && now_us - self.window_changed_us > span_us;
+        let full = self.rate_is_since(now_us, self.unfilled_us);
+        let same = self.rate_is_of_window(now_us);
         // Near by a start that a loss has ended may have seen few trains.
         if same && !shared && !self.looks_finely() && much_slower(self.capacity, rate) {
             self.enter(Phase::Start, format!("{} kB/s arrive, more than {}", rate / 1000, self.capacity / 1000));
@@ -392,6 +397,15 @@ impl Notify {
         }
     }
 
+    fn rate_is_since(&self, now_us: u64, us: u64) -> bool {
+        now_us - us > self.rate_span_us() + self.trip_us()
+    }
+
+    /// The rate is that of all of W, as it is.
+    fn rate_is_of_window(&self, now_us: u64) -> bool {
+        self.rate_is_since(now_us, self.unfilled_us.max(self.window_changed_us))
+    }
+
     /// By so many bytes, as far as W may go.
     fn widen(&mut self, bytes: u64) {
         self.window_bytes = (self.window_bytes + bytes).min(self.bound());
@@ -403,15 +417,17 @@ impl Notify {
         Before { rate, window_bytes, capacity, late_us: self.read.late_us, srtt_us: self.path.srtt_us }
     }
 
-    /// A cut has left the queue as it is, to a sixteenth of what it should have emptied, and nothing was lost lately: no queue is,
-    /// unless most of it is others', who overflow it. Nor is one that is much longer than one that a loss has shown to be short.
+    /// A cut has left the queue as it is, to a sixteenth of what it should have emptied, and nothing was lost lately, but as the
+    /// path does by itself: no queue is, unless most of it is others', who overflow it. Nor is one that is much longer than one
+    /// that a loss has shown to be short.
     fn longer(&self, now_us: u64, before: Before, emptied_us: u64) -> bool {
         let same = u64::from(self.path.srtt_us.abs_diff(before.srtt_us)) < emptied_us / 16;
         let lately = |lost_us| now_us - lost_us < THRESHOLD_TRIPS * self.trip_us();
         let short_us =
             2 * SLACK_REQUESTS * self.request_size() * 1_000_000 / before.capacity.max(1) + self.rtt_us() / 2;
         let overflows = !self.read.losses.shallow || self.queue_us() < short_us;
-        same && self.read.losses.unanswered == 0 && !(overflows && self.read.losses.last_us.is_some_and(lately))
+        let lost = self.read.losses.unanswered > 0 || overflows && self.read.losses.last_us.is_some_and(lately);
+        same && (!lost || self.lost_by_itself(now_us) && !self.read.losses.marked)
     }
 
     /// W where the path has become longer: for all that it holds, but no further than cwnd goes, or what has waited for cwnd would
@@ -450,7 +466,11 @@ impl Notify {
                 if stays && !shared && !self.elsewhere(rate) && self.longer(now_us, before, emptied_us) {
                     self.path.min_rtt_us = self.path.srtt_us;
                     (self.longer_us, self.read.lengthened_us) = (self.path.srtt_us, Some(now_us));
+                    self.read.held_requests = before.window_bytes / self.request_size().max(1);
                     (self.capacity, self.read.late_us) = (before.capacity, before.late_us);
+                    if self.lost_by_itself(now_us) {
+                        self.let_tcp_decide(now_us);
+                    }
                     self.reason = format!("the path has become {queue_us} us longer");
                     self.forget_queues();
                     self.window_bytes = self.lengthened_bytes();
@@ -618,17 +638,26 @@ pub(super) mod tests {
     /// Else it is others'.
     #[test]
     fn a_queue_that_a_cut_leaves_as_it_is_is_the_paths_length() {
-        for (less_us, lost, short, shared, longer) in [
-            (0, None, false, false, true),
-            (2_383, None, false, false, true),
-            (2_384, None, false, false, false),
-            (0, Some(1), false, false, false),
-            (0, Some(199), false, false, false), // fifty of the longer ones
-            (0, Some(200), false, false, true),
-            (0, Some(1), true, false, true), // no queue of two requests is as long
-            (0, None, false, true, false),
+        for (less_us, lost, own, marked, short, shared, longer) in [
+            (0, None, None, false, false, false, true),
+            (2_383, None, None, false, false, false, true),
+            (2_384, None, None, false, false, false, false),
+            (0, Some(1), None, false, false, false, false),
+            (0, Some(1), Some(1), false, false, false, true), // as the path did before
+            (0, Some(1), Some(199), false, false, false, true),
+            (0, Some(1), Some(200), false, false, false, false),
+            (0, Some(1), Some(1), true, false, false, false),
+            (2_384, Some(1), Some(1), false, false, false, false),
+            (0, Some(199), None, false, false, false, false), // fifty of the longer ones
+            (0, Some(200), None, false, false, false, true),
+            (0, Some(1), None, false, true, false, true), // no queue of two requests is as long
+            (0, Some(0), None, false, true, false, false), // the page tells of it
+            (0, None, None, false, false, true, false),
         ] {
             let mut law = cruising(60_000 - less_us);
+            law.read.losses.lossy_until_us = own.map(|trips| (300 - trips) * RTT_US);
+            (law.read.losses.unanswered, law.read.losses.marked) =
+                (u32::from(own.is_some() || lost == Some(0)), marked);
             (law.capacity, law.window_bytes, law.window_changed_us) = (3_000_000, 90_000, 290 * RTT_US);
             (law.read.losses.last_us, law.read.losses.shallow) = (lost.map(|trips| (300 - trips) * RTT_US), short);
             let before =
@@ -640,11 +669,39 @@ pub(super) mod tests {
             assert_eq!(
                 (law.lengthened(300 * RTT_US), law.rivals.until_us > 0),
                 (longer, others),
-                "{less_us} us, {lost:?} {short} {shared}"
+                "{less_us} us, {lost:?} {own:?} {marked} {short} {shared}"
             );
+            // It loses by itself as before.
+            assert_eq!(law.lossy(300 * RTT_US), own.is_some() && longer);
+            assert_eq!(law.read.held_requests, if longer { 8 } else { 0 });
             law.note(PathState { min_rtt_us: RTT_US as u32, ..law.path });
             assert_eq!(law.whole_queue_us() == 0, longer);
             assert_eq!(law.capacity, 12_000_000);
+        }
+    }
+
+    /// So that the target sees a longer path as well, what is in flight has to be less than three quarters of what it was.
+    #[test]
+    fn where_a_path_loses_by_itself_a_cut_is_one_of_cwnd() {
+        for (own, snd_cwnd_pkts, share, rate, bytes) in [
+            (true, 100, None, 6_250_000, 90_500),
+            (true, 1, None, 6_250_000, 45_250), // TCP repairs a loss: ssthresh
+            (true, 200, None, 6_250_000, 157_768),
+            (true, 100, None, 9_000_000, 212_768), // all of C arrives
+            (true, 100, Some(6_250_000), 6_250_000, 157_768),
+            (false, 100, None, 6_250_000, 157_768),
+        ] {
+            let mut law = cruising(20_000);
+            (law.request_bytes, law.path.snd_cwnd_pkts) = (16 << 10, snd_cwnd_pkts);
+            (law.path.ssthresh_pkts, law.path.prior_cwnd_pkts) = (50, 100);
+            (law.capacity, law.read.reached, law.window_bytes) = (10_000_000, 10_000_000, 500_000);
+            law.read.losses.lossy_until_us = own.then_some(99 * RTT_US);
+            // Nor are others found for a loss.
+            law.read.losses.last_us = own.then_some(100 * RTT_US);
+            law.slows_again(50 * RTT_US);
+            law.shorten(&Input { share, ..at(100) }, rate, 20_000);
+            assert_eq!(law.window_bytes, bytes, "{own}, {snd_cwnd_pkts} packets, {share:?}, {rate} B/s");
+            assert_eq!(law.rivals.until_us, 0);
         }
     }
 
@@ -1057,7 +1114,7 @@ pub(super) mod tests {
             (35_000, 100, RTT_US, false, 0, None, None),
         ] {
             let mut law = competing(0);
-            (law.capacity, law.window_bytes, law.request_bytes) = (1_000_000, window_bytes, 2 << 10);
+            (law.capacity, law.window_bytes, law.request_bytes) = (50 * window_bytes, window_bytes, 2 << 10);
             (law.path.min_rtt_us, law.path.srtt_us) = (rtt_us as u32, rtt_us as u32);
             let lost_us = lost_trip * RTT_US;
             if started {
@@ -1077,6 +1134,39 @@ pub(super) mod tests {
                 law.window_bytes > window_bytes || law.phase == Phase::Start
             });
             assert_eq!(grown, grows, "{window_bytes} bytes, {lost_trip} {rtt_us} us {started} {forgotten} {share:?}");
+        }
+    }
+
+    /// For a second; what a link brings when it is full is no more than C, and a packet.
+    #[test]
+    fn w_does_not_stay_at_the_threshold_of_a_path_that_has_become_faster() {
+        for (rate, unfilled, share, forgotten, started) in [
+            (1_080_000, false, None, 0, None),
+            (1_250_000, false, None, 0, Some(151)),
+            (1_250_000, false, None, 1, Some(201)),
+            (1_250_000, true, None, 0, None),
+            (1_250_000, false, Some(1_000_000), 0, None),
+        ] {
+            let mut law = competing(0);
+            law.read.losses.forgotten = forgotten;
+            (law.capacity, law.request_bytes) = (1_000_000, 2 << 10);
+            law.read.reached = law.capacity;
+            law.window_bytes = carried(rate, RTT_US);
+            (law.read.losses.last_us, law.quiet.until_us) = (Some(100 * RTT_US), 600 * RTT_US);
+            let (in_flight, request_bytes, max_depth) = (12, 2 << 10, 512);
+            let disk = DiskState { reading: true, in_flight, request_bytes, max_depth, ..DiskState::default() };
+            let found = (80..250).find(|&trip| {
+                let now_us = trip * RTT_US;
+                law.readers.look(now_us, RTT_US, &[disk]);
+                law.meter.push(now_us, carried(rate, now_us));
+                law.path.asked_us = now_us - RTT_US;
+                law.unfilled_us = if unfilled { now_us } else { 0 };
+                trip >= 100 && {
+                    law.cruise(&Input { path: Some(law.path), share, ..at(trip) });
+                    law.phase == Phase::Start
+                }
+            });
+            assert_eq!(found, started, "{rate} B/s {unfilled} {share:?} {forgotten}");
         }
     }
 

@@ -144,9 +144,12 @@ impl Notify {
             // What is sent again needs room as well, and what has overflowed once, care.
             rate / 4 * 3
         } else if self.lengthened(now_us) {
-            // The initiator's own cwnd, which bounds how many requests are on their way, doubles at most.
+            // Of what both ends' cwnd has held before nothing waits. The initiator's, which bounds how many requests are on their
+            // way, doubles at most.
+            let held_bytes = self.path.cwnd_bytes().min(self.read.held_requests * self.request_size());
             let arriving = self.average(self.rtt_us()).unwrap_or(0).max(self.request_rate());
-            (rate / 32 * 31).min(arriving / 2 * 3)
+            let most = rate / 32 * 31;
+            if self.filled_bytes < held_bytes { most } else { most.min(arriving / 2 * 3) }
         } else if self.fine() && !overflowed {
             if self.far() { rate + rate / 64 } else { self.pace() }
         } else if let Some(bytes) = slow_start_bytes.filter(|_| self.doubles()) {
@@ -251,15 +254,19 @@ pub(super) mod tests {
         Input { now_us: 50 * RTT_US, path: None, received: None, share: None, disks: &[] };
 
     /// In bytes/s: half as much again as arrives, and a little less than C; for fifty round trips, or until something is lost.
+    /// Of what both ends have let through before nothing waits: ten requests, if cwnd holds them.
     #[test]
     fn a_longer_path_is_filled_by_half_as_much_again() {
-        for (arriving, trip, rate) in [
-            (4_000_000, 45, 6_000_000),
-            (12_000_000, 45, RATE / 32 * 31),
-            (0, 45, (16 << 10) * 50 / 2 * 3),
-            (4_000_000, 55, RATE),
+        for (arriving, filled, snd_cwnd_pkts, trip, rate) in [
+            (4_000_000, 10, 1_000, 45, 6_000_000),
+            (4_000_000, 9, 1_000, 45, RATE / 32 * 31),
+            (4_000_000, 9, 100, 45, 6_000_000),
+            (12_000_000, 10, 1_000, 45, RATE / 32 * 31),
+            (0, 10, 1_000, 45, (16 << 10) * 50 / 2 * 3),
+            (4_000_000, 10, 1_000, 55, RATE),
         ] {
-            let mut law = holed(RATE, 1_000);
+            let mut law = holed(RATE, snd_cwnd_pkts);
+            (law.filled_bytes, law.read.held_requests) = (filled * law.request_size(), 10);
             law.meter.clear();
             (0..=trip).for_each(|trip| law.meter.push(trip * RTT_US, carried(arriving, trip * RTT_US)));
             (law.found.train, law.read.lengthened_us) = (RATE, Some(2 * RTT_US));

@@ -104,7 +104,8 @@ impl Notify {
         let told = self.read.holes.slowed_us.is_some_and(|us| us >= since_us);
         // While a change of the request size drains the path, less comes for that.
         let drains = input.changing();
-        if told || !full || drains || !much_slower(rate, most) || !self.alone(input) {
+        let own = self.lost_by_itself(input.now_us);
+        if told || !full || drains || own || !much_slower(rate, most) || !self.alone(input) {
             return;
         }
         // A change of the request size waits for all that is asked for.
@@ -240,6 +241,14 @@ mod tests {
         let mut law = holed(RATE / 4, 400);
         let disks = [DiskState { reading: true, changing: true, ..DiskState::default() }];
         law.slow_down(&Input { disks: &disks, ..HOLE }, law.window_bytes);
+        assert_eq!(law.capacity, RATE);
+    }
+
+    #[test]
+    fn what_comes_before_a_hole_of_a_path_that_loses_by_itself_is_not_what_it_carries() {
+        let mut law = holed(RATE / 4, 400);
+        law.read.losses.lossy_until_us = Some(1);
+        law.slow_down(&HOLE, law.window_bytes);
         assert_eq!(law.capacity, RATE);
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Losses {
     blamed_until_us: u64,
     /// One has shown that the queue holds no more than the slack.
     pub(super) shallow: bool,
-    /// Thresholds that others may have made, and no longer count.
+    /// Thresholds that others, or a slower path, may have made, and no longer count.
     pub(super) forgotten: u32,
     /// The longest queue that has stood and lost nothing, since it is measured from there and at that rate; 0 if none.
     pub(super) held_us: u64,
@@ -95,15 +95,20 @@ impl Notify {
         // One page alone does not make it such a path.
         self.read.losses.own_us.extend(std::iter::repeat_n(now_us, losses.min(OWN_LOSSES - 1)));
         if self.read.losses.own_us.len() >= OWN_LOSSES - usize::from(self.lossy(now_us)) {
-            self.read.losses.lossy_until_us = Some(now_us + long_us);
+            self.let_tcp_decide(now_us);
         }
+    }
+
+    /// For so long, unless there is a queue.
+    pub(super) fn let_tcp_decide(&mut self, now_us: u64) {
+        self.read.losses.lossy_until_us = Some(now_us + patience_us(THRESHOLD_TRIPS, self.trip_us()));
     }
 
     /// A loss by chance was told of in Start. Where C still doubled by then the path may carry much more, which trains no longer
     /// show, as cwnd grows by less: TCP finds it.
     pub(super) fn interrupted(&mut self, input: &Input<'_>) {
         if self.found.doubled && self.alone(input) {
-            self.read.losses.lossy_until_us = Some(input.now_us + patience_us(THRESHOLD_TRIPS, self.trip_us()));
+            self.let_tcp_decide(input.now_us);
         }
     }
 
@@ -181,6 +186,12 @@ impl Notify {
     /// The path loses by itself: TCP's congestion control decides.
     pub(super) fn lossy(&self, now_us: u64) -> bool {
         self.read.losses.lossy_until_us.is_some_and(|us| now_us < us) && now_us >= self.rivals.until_us
+    }
+
+    /// The path loses, or lost lately, by itself: a loss tells of no queue.
+    pub(super) fn lost_by_itself(&self, now_us: u64) -> bool {
+        let long_us = patience_us(THRESHOLD_TRIPS, self.trip_us());
+        self.read.losses.lossy_until_us.is_some_and(|us| now_us < us + long_us)
     }
 
     /// What cwnd is, or comes to once a loss is repaired: up to ssthresh, and no more than it was.
