@@ -246,10 +246,15 @@ mod tests {
 
     #[test]
     fn what_comes_before_a_hole_of_a_path_that_loses_by_itself_is_not_what_it_carries() {
-        let mut law = holed(RATE / 4, 400);
-        law.read.losses.lossy_until_us = Some(1);
-        law.slow_down(&HOLE, law.window_bytes);
-        assert_eq!(law.capacity, RATE);
+        // For a second that it did counts.
+        for (until_us, capacity) in
+            [(HOLE.now_us, RATE), (HOLE.now_us - 999_999, RATE), (HOLE.now_us - 1_000_000, RATE / 4)]
+        {
+            let mut law = holed(RATE / 4, 400);
+            law.read.losses.lossy_until_us = Some(until_us);
+            law.slow_down(&HOLE, law.window_bytes);
+            assert_eq!(law.capacity, capacity, "{until_us} us");
+        }
     }
 
     #[test]

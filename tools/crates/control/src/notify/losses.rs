@@ -90,7 +90,7 @@ impl Notify {
         let since_us = self.read.losses.since_us.max(self.read.began_us).max(last_us.unwrap_or(0));
         let span_us = self.path.asked_us.saturating_sub(since_us);
         let losses = u64::from(losses).min(1 + span_us / apart_us) as usize;
-        let long_us = patience_us(THRESHOLD_TRIPS, self.trip_us());
+        let long_us = self.own_losses_us();
         self.read.losses.own_us.retain(|&us| now_us - us <= long_us);
         // One page alone does not make it such a path.
         self.read.losses.own_us.extend(std::iter::repeat_n(now_us, losses.min(OWN_LOSSES - 1)));
@@ -99,9 +99,14 @@ impl Notify {
         }
     }
 
-    /// For so long, unless there is a queue.
+    /// For so long losses make a path one that loses by itself.
+    fn own_losses_us(&self) -> u64 {
+        patience_us(THRESHOLD_TRIPS, self.trip_us())
+    }
+
+    /// As long, unless there is a queue.
     pub(super) fn let_tcp_decide(&mut self, now_us: u64) {
-        self.read.losses.lossy_until_us = Some(now_us + patience_us(THRESHOLD_TRIPS, self.trip_us()));
+        self.read.losses.lossy_until_us = Some(now_us + self.own_losses_us());
     }
 
     /// A loss by chance was told of in Start. Where C still doubled by then the path may carry much more, which trains no longer
@@ -190,8 +195,7 @@ impl Notify {
 
     /// The path loses, or lost lately, by itself: a loss tells of no queue.
     pub(super) fn lost_by_itself(&self, now_us: u64) -> bool {
-        let long_us = patience_us(THRESHOLD_TRIPS, self.trip_us());
-        self.read.losses.lossy_until_us.is_some_and(|us| now_us < us + long_us)
+        self.read.losses.lossy_until_us.is_some_and(|us| now_us < us + self.own_losses_us())
     }
 
     /// What cwnd is, or comes to once a loss is repaired: up to ssthresh, and no more than it was.
