@@ -271,10 +271,10 @@ impl Notify {
         let before_hole = self.before_hole(input.now_us).filter(|_| self.has_started(input.now_us));
         let rate = self.lately(rate).max(before_hole.unwrap_or(0).min(self.capacity));
         let known = self.capacity.min(self.read.reached);
+        let (less, own) = (input.share.is_none() && much_slower(rate, known), self.lost_by_itself(input.now_us));
         // A longer path loses nothing, or does so by itself; and a cut that is not judged yet may have been too little.
         let lost = self.read.losses.last_us == Some(input.now_us) && !self.lost_by_chance() && self.trial.is_none();
-        let taken = lost && input.share.is_none() && !self.lost_by_itself(input.now_us) && much_slower(rate, known);
-        if taken && self.slows_again(input.now_us) {
+        if lost && less && !own && self.slows_again(input.now_us) {
             self.capacity = self.others(input.now_us, self.capacity);
             self.forget_queues();
             self.reason = format!("{} kB/s again: others take the rest", rate / 1000);
@@ -292,7 +292,7 @@ impl Notify {
         self.read.late_us = loop_us.saturating_sub(self.rtt_us() + queue_us).min(self.read.late_us);
         self.capacity = capacity;
         self.window_bytes = self.window_for(self.capacity);
-        if input.share.is_none() && self.lost_by_itself(input.now_us) && much_slower(rate, known) {
+        if less && own {
             // cwnd let no more through: of a longer path the target is to know as well.
             self.window_bytes = self.window_bytes.min(self.repaired_bytes() / 8 * 5 + self.late_bytes());
         }
@@ -397,6 +397,7 @@ impl Notify {
         }
     }
 
+    /// All that the rate is taken over came of what was asked for since then.
     fn rate_is_since(&self, now_us: u64, us: u64) -> bool {
         now_us - us > self.rate_span_us() + self.trip_us()
     }
