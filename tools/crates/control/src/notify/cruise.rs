@@ -420,15 +420,17 @@ impl Notify {
 
     /// A cut has left the queue as it is, to a sixteenth of what it should have emptied, and nothing was lost lately, but as the
     /// path does by itself: no queue is, unless most of it is others', who overflow it. Nor is one that is much longer than one
-    /// that a loss has shown to be short.
+    /// that a loss has shown to be short. Where the path loses by itself TCP has tried more, and a part of that was a queue.
     fn longer(&self, now_us: u64, before: Before, emptied_us: u64) -> bool {
-        let same = u64::from(self.path.srtt_us.abs_diff(before.srtt_us)) < emptied_us / 16;
+        let own = self.lost_by_itself(now_us);
+        let differs_us = u64::from(self.path.srtt_us.abs_diff(before.srtt_us));
+        let same = differs_us < emptied_us / if own { 4 } else { 16 };
         let lately = |lost_us| now_us - lost_us < THRESHOLD_TRIPS * self.trip_us();
         let short_us =
             2 * SLACK_REQUESTS * self.request_size() * 1_000_000 / before.capacity.max(1) + self.rtt_us() / 2;
         let overflows = !self.read.losses.shallow || self.queue_us() < short_us;
         let lost = self.read.losses.unanswered > 0 || overflows && self.read.losses.last_us.is_some_and(lately);
-        same && (!lost || self.lost_by_itself(now_us) && !self.read.losses.marked)
+        same && (!lost || own && !self.read.losses.marked)
     }
 
     /// W where the path has become longer: for all that it holds, but no further than cwnd goes, or what has waited for cwnd would
@@ -648,7 +650,8 @@ pub(super) mod tests {
             (0, Some(1), Some(199), false, false, false, true),
             (0, Some(1), Some(200), false, false, false, false),
             (0, Some(1), Some(1), true, false, false, false),
-            (2_384, Some(1), Some(1), false, false, false, false),
+            (9_538, Some(1), Some(1), false, false, false, true),
+            (9_539, Some(1), Some(1), false, false, false, false),
             (0, Some(199), None, false, false, false, false), // fifty of the longer ones
             (0, Some(200), None, false, false, false, true),
             (0, Some(1), None, false, true, false, true), // no queue of two requests is as long
