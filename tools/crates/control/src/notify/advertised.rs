@@ -33,7 +33,7 @@ const UNUSED_SHARE: u64 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Advertised {
     /// Several disks have read.
-    several: bool,
+    pub(super) several: bool,
     /// What is advertised is bounded.
     pub(super) bounded: bool,
     /// Least step, beside a packet and the window's unit.

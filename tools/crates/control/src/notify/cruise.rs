@@ -67,6 +67,11 @@ impl Patience {
         self.until_us = self.until_us.max(until_us);
     }
 
+    /// For once, and not for long.
+    pub(super) fn lose_little(&mut self, now_us: u64) {
+        (self.wait_us, self.lost_us) = (0, now_us);
+    }
+
     /// Soon after the last time, as is returned, it is for twice as long, up to [`MAX_PATIENCE_US`].
     pub(super) fn lose(&mut self, now_us: u64, rtt_us: u64) -> bool {
         let least_us = patience_us(THRESHOLD_TRIPS, rtt_us);

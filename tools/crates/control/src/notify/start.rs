@@ -102,7 +102,11 @@ impl Notify {
             } else if 2 * self.filled_bytes > goal {
                 // No queue holds less than has waited in it.
                 self.read.losses.shallow |= self.queue_us() <= self.slack_us();
-                self.quiet.lose(input.now_us, self.rtt_us());
+                if self.bursts() {
+                    self.quiet.lose_little(input.now_us);
+                } else {
+                    self.quiet.lose(input.now_us, self.rtt_us());
+                }
             }
         }
         if self.lossy(input.now_us) && self.capacity > 0 {
@@ -140,6 +144,13 @@ impl Notify {
             self.correct(rate);
             self.enter(Phase::Cruise, format!("full at {} kB/s", self.capacity / 1000));
         }
+    }
+
+    /// C is what came of a request of each of several disks, all at once, which may be far less than the path carries; no train has
+    /// told, and it was not known before.
+    fn bursts(&self) -> bool {
+        let unknown = self.found.known < self.capacity / 4 * 3;
+        self.read.advertised.several && unknown && much_slower(self.found.train, self.capacity)
     }
 
     /// Less may arrive than trains have shown, if they have, for what TCP has lost in this read, or does not let through yet.
@@ -473,6 +484,38 @@ mod tests {
                 (overflows, shallow),
                 "{requests} requests, {before}, {queue_us} us"
             );
+        }
+    }
+
+    /// What several disks asked for at once is no threshold for long, where nothing else has told C.
+    #[test]
+    fn a_loss_of_a_burst_is_waited_for_as_long_as_its_repair() {
+        for (several, known, train, trips) in [
+            (true, 5_000_000, 0, 8),
+            (true, 5_000_000, 10_900_000, 8),
+            (true, 5_000_000, 11_000_000, 50),
+            (true, 9_400_000, 0, 50),
+            (false, 5_000_000, 0, 50),
+        ] {
+            let (now_us, rtt_us, request_bytes) = (1_000_000, 50_000, 16 << 10);
+            let mut law = Notify::new(Limits::default());
+            let (min_rtt_us, srtt_us, command_window) = (rtt_us, rtt_us, 512);
+            law.note(PathState { min_rtt_us, srtt_us, command_window, mss_bytes: 1448, ..PathState::default() });
+            law.enter(Phase::Start, String::new());
+            (law.capacity, law.request_bytes, law.counts_packets) = (12_500_000, request_bytes, true);
+            (law.read.advertised.several, law.found.known, law.found.train) = (several, known, train);
+            law.filled_bytes = law.window_for(law.capacity);
+            (law.last_tick_us, law.moving_us, law.read.losses.unanswered) = (now_us, now_us, 1);
+            if trips == 8 {
+                law.quiet.lose(0, 200_000); // long ago, and for long
+                law.quiet.until_us = 0;
+            }
+            let disk = prompt_disk(45, request_bytes);
+            law.readers.look(now_us, rtt_us.into(), &[disk]);
+            law.start(&Input { now_us, path: None, received: None, share: None, disks: &[disk] });
+            let waited_us = law.quiet.until_us - now_us;
+            assert_eq!((waited_us / law.rtt_us(), law.quiet.lost_us), (trips, now_us), "{several} {known} {train}");
+            assert!(trips == 50 || !law.quiet.lose(now_us + rtt_us as u64, 1), "nor is the next one soon after it");
         }
     }
 
