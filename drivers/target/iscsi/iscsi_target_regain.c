@@ -28,8 +28,9 @@
  *	It is half of cwnd instead if a reduction at no queue ended the first
  *	slow start, which then has not found what the path carries: while cwnd
  *	is at most a quarter more than what was delivered, which tells of it a
- *	round trip later. No longer once srtt shows a queue, or a reduction is
- *	no chance.
+ *	round trip later. No longer once srtt shows a queue (but of what an
+ *	initial window holds: of so few packets one that is acknowledged late
+ *	is as much), or a reduction is no chance.
  *
  * Both are left to the congestion control after a reduction that a mark or the
  * own device asked for, or at a queue of more than three quarters of the
@@ -488,7 +489,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 				   regain_pacing(regain, sk, overflowed));
 
 	if (regain_queues(regain, tp)) {
-		regain->interrupted = false;
+		regain->interrupted &= carried <= TCP_INIT_CWND;
 		return;
 	}
 	if (regain_repairs(regain, sk))

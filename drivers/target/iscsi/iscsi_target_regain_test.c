@@ -638,6 +638,32 @@ static void much_more_where_slow_start_was_interrupted(struct kunit *test)
 	}
 }
 
+/* At a queue as well where no more than an initial window was carried */
+static void much_more_where_a_login_was_interrupted(struct kunit *test)
+{
+	static const struct {
+		u32 carries;
+		u32 ssthresh;
+	} cases[] = {
+		{ TCP_INIT_CWND, 15 },
+		{ 40, 42 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(&t->regain, 0, sizeof(t->regain));
+		t->carries = cases[i].carries;
+		t->tp.snd_ssthresh = TCP_INFINITE_SSTHRESH;
+		trip(t, 0);
+		reduce(t, 0, ISCSIT_CAUSE_LOSS);
+		trip(t, MIN_RTT_US / 8 + 1);
+		pass_trips(t, 40);
+		set_window(t, t->carries);
+		expect_trip(test, 0, cases[i].ssthresh);
+	}
+}
+
 /* Those from a reduction at such a queue on */
 static int waits_at(struct regain_test *t, u32 queue_us,
 		    enum iscsit_cause cause, u32 cwnd)
@@ -958,6 +984,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(much_more_where_slow_start_was_interrupted),
+	KUNIT_CASE(much_more_where_a_login_was_interrupted),
 	KUNIT_CASE(longer_waits_without_gain),
 	KUNIT_CASE(long_ones_after_a_loss_at_a_queue),
 	KUNIT_CASE(none_after_a_loss_by_chance),
