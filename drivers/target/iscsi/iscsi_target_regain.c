@@ -62,6 +62,11 @@
  * packet that is lost again holds back all that there was to send: PRR has cwnd
  * go down to what is in flight then.)
  *
+ * What comes behind a loss takes room in the send buffer until it is repaired,
+ * and by then something is lost of what was sent in its place. TCP has it hold
+ * two cwnd (up to four where a packet's room is rounded up much), of which
+ * nothing may be left to be sent. After a loss by chance it holds four.
+ *
  * A queue that holds less than a sixty-fourth of a round trip overflows at what
  * is taken for none. Then much of what is sent beyond what the path carries is
  * lost: if that was more than one packet of 32 in a round trip, and eight or
@@ -93,6 +98,7 @@
 
 #include <kunit/visibility.h>
 #include <linux/math64.h>
+#include <net/proto_memory.h>
 #include <net/tcp.h>
 #include <target/iscsi/iscsi_target_core.h>
 
@@ -456,6 +462,22 @@ static void regain_repair(struct iscsit_regain *regain, struct tcp_sock *tp,
 	tp->snd_ssthresh = max(tp->snd_ssthresh, cwnd + more);
 }
 
+/* To four of what cwnd comes to once the loss is repaired */
+static void regain_expand_sndbuf(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 pkts = max(tcp_snd_cwnd(tp), min(tp->snd_ssthresh, tp->prior_cwnd));
+	u64 bytes = 4ULL * pkts * SKB_TRUESIZE(tp->mss_cache + MAX_TCP_HEADER);
+
+	bytes = min_t(u64, bytes,
+		      READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_wmem[2]));
+	/* As tcp_should_expand_sndbuf() */
+	if (bytes > sk->sk_sndbuf && !(sk->sk_userlocks & SOCK_SNDBUF_LOCK) &&
+	    sk_memory_allocated(sk) < sk_prot_mem_limits(sk, 0) &&
+	    !tcp_under_memory_pressure(sk))
+		WRITE_ONCE(sk->sk_sndbuf, bytes);
+}
+
 /**
  * iscsit_regain_look() - maybe raise a connection's ssthresh, bound its pacing
  * @regain: what is known of the path, all zero at first
@@ -488,6 +510,8 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	iscsit_regain_bound_pacing(regain, sk,
 				   regain_pacing(regain, sk, overflowed));
 
+	if (regain->chance)
+		regain_expand_sndbuf(sk);
 	if (regain_queues(regain, tp)) {
 		regain->interrupted &= carried <= TCP_INIT_CWND;
 		return;

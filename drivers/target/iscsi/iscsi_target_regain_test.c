@@ -81,6 +81,8 @@ static int regain_test_init(struct kunit *test)
 	t->tp.is_cwnd_limited = true;
 	t->tp.mss_cache = 1000;
 	((struct sock *)&t->tp)->sk_max_pacing_rate = ~0UL;
+	sock_net_set((struct sock *)&t->tp, &init_net);
+	((struct sock *)&t->tp)->sk_prot = &tcp_prot;
 	set_window(t, CARRIED);
 	trip(t, 0);
 	set_window(t, CARRIED);
@@ -723,6 +725,55 @@ static void none_after_a_loss_by_chance(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_RECOVERY, CARRIED), 29);
 }
 
+/* What comes behind a loss takes room in it until that is repaired. */
+static void a_send_buffer_of_four_cwnd(struct kunit *test)
+{
+	static const struct {
+		u32 queue_us;
+		u32 cwnd;
+		u32 ssthresh;
+		u32 prior_cwnd;
+		u32 pkts;
+	} cases[] = {
+		{ 0, 100, 80, 90, 100 },
+		{ 0, 60, 80, 90, 80 },
+		{ 0, 60, TCP_INFINITE_SSTHRESH, 90, 90 },
+		/* No chance */
+		{ 2000, 100, 80, 90, 0 },
+	};
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	int each = 4 * SKB_TRUESIZE(t->tp.mss_cache + MAX_TCP_HEADER);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		sk->sk_sndbuf = 1;
+		reduce(t, cases[i].queue_us, ISCSIT_CAUSE_RECOVERY);
+		t->tp.prior_cwnd = cases[i].prior_cwnd;
+		t->tp.snd_cwnd = cases[i].cwnd;
+		t->tp.snd_ssthresh = cases[i].ssthresh;
+		trip(t, 0);
+		KUNIT_EXPECT_EQ_MSG(test, sk->sk_sndbuf,
+				    max_t(u32, cases[i].pkts * each, 1), "%d",
+				    i);
+	}
+
+	/* No smaller one, none that was set, and no larger one than may be. */
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	sk->sk_sndbuf = 100 * each + 1;
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, sk->sk_sndbuf, 100 * each + 1);
+	sk->sk_sndbuf = 1;
+	sk->sk_userlocks = SOCK_SNDBUF_LOCK;
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, sk->sk_sndbuf, 1);
+	sk->sk_userlocks = 0;
+	t->tp.snd_cwnd = 1 << 20;
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, sk->sk_sndbuf,
+			init_net.ipv4.sysctl_tcp_wmem[2]);
+}
+
 /* A path that loses by itself does so at any queue, one that overflows is full. */
 static void none_after_another_at_a_queue_that_holds_more(struct kunit *test)
 {
@@ -991,6 +1042,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(none_after_another_at_a_queue_that_holds_more),
 	KUNIT_CASE(long_ones_with_a_queue_after_a_loss_by_chance),
 	KUNIT_CASE(short_ones_where_others_took_the_path),
+	KUNIT_CASE(a_send_buffer_of_four_cwnd),
 	KUNIT_CASE(pacing),
 	KUNIT_CASE(pacing_by_a_queue_at_which_nothing_is_gained),
 	KUNIT_CASE(pacing_by_a_rate_of_longer_ago),
