@@ -39,7 +39,12 @@
  * round trips until more is tried, each time that nothing has been gained since
  * the reduction before, at any queue; but eight where reductions have left less
  * than five eighths of what has been carried: that was others', who may have
- * gone; and none once the queue has turned out to be a longer path.
+ * gone; and none once the queue has turned out to be a longer path, or, where
+ * the latest reduction was by chance, once a sixteenth more has been delivered
+ * than before: the path has become faster. So that this is seen, more than
+ * eight after a queue that had gained nothing, and while there is none, a
+ * little more than what is delivered is tried there: half of what that queue
+ * holds, and no more than a sixteenth, or two packets.
  *
  * A reduction at no queue was by chance, and asks for no such wait; where there
  * are many of these no time without one is long. So the next round trip will
@@ -121,8 +126,8 @@
 /* Round trips until more is tried, at least and at most */
 #define REGAIN_WAIT_TRIPS	32
 #define REGAIN_MAX_WAIT_TRIPS	256
-/* But where others have taken the path */
-#define REGAIN_OTHERS_WAIT_TRIPS	8
+/* But where others have taken the path, or to try a little */
+#define REGAIN_SHORT_WAIT_TRIPS	8
 /* So many packets lost in a round trip, and one of so many, are no chance. */
 #define REGAIN_LOST_PKTS	8
 #define REGAIN_LOST_PART	32
@@ -242,17 +247,23 @@ static u32 regain_carried(const struct iscsit_regain *regain, u32 rate)
 	return (u64)rate * minmax_get(&regain->rtt_us) >> REGAIN_RATE_SHIFT;
 }
 
+/* More is delivered, by a sixteenth, than at the latest that was no chance. */
+static bool regain_gained(const struct iscsit_regain *regain)
+{
+	return minmax_get(&regain->rate) >
+	       regain->queued_rate + regain->queued_rate / 16;
+}
+
 /* After a reduction that was no chance: until when, and by what it is paced */
 static void regain_wait(struct iscsit_regain *regain,
 			const struct tcp_sock *tp, u32 queue_us)
 {
 	u32 carried_pkts = regain_carried(regain,
 					  minmax_get(&regain->long_rate));
-	u32 rate = minmax_get(&regain->rate);
-	bool gained = rate > regain->queued_rate + regain->queued_rate / 16;
+	bool gained = regain_gained(regain);
 
 	if (tp->snd_ssthresh < carried_pkts / 8 * 5)
-		regain->wait_trips = REGAIN_OTHERS_WAIT_TRIPS;
+		regain->wait_trips = REGAIN_SHORT_WAIT_TRIPS;
 	else if (gained)
 		regain->wait_trips = REGAIN_WAIT_TRIPS;
 	else if (regain->queued_trip != regain->trips)
@@ -261,7 +272,7 @@ static void regain_wait(struct iscsit_regain *regain,
 					   REGAIN_MAX_WAIT_TRIPS);
 	regain->queued_us = gained ? 0 :
 		max(queue_us, regain_jitter_us(regain));
-	regain->queued_rate = rate;
+	regain->queued_rate = minmax_get(&regain->rate);
 	regain->queued_trip = regain->trips;
 	regain->interrupted = false;
 }
@@ -306,7 +317,8 @@ static void regain_mistaken(struct iscsit_regain *regain, struct tcp_sock *tp)
 /* More is not tried yet. */
 static bool regain_waits(const struct iscsit_regain *regain)
 {
-	return regain->trips - regain->queued_trip <= regain->wait_trips;
+	return regain->trips - regain->queued_trip <= regain->wait_trips &&
+	       !(regain->chance && regain_gained(regain));
 }
 
 /* Losses are few, or there is no queue that more would overflow. */
@@ -342,7 +354,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_bound_pacing(struct iscsit_regain *regain,
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_bound_pacing);
 
-/* What may be paced beyond such a rate */
+/* What may be paced beyond such a rate; or in flight, beyond so many packets */
 static u32 regain_beyond(const struct iscsit_regain *regain, u32 rate)
 {
 	u32 rtt_us = max(minmax_get(&regain->rtt_us), 1U);
@@ -410,6 +422,26 @@ static bool regain_starts(const struct iscsit_regain *regain, u32 cwnd,
 	return regain->interrupted && cwnd <= carried + carried / 4;
 }
 
+/*
+ * So many packets and a part more may be tried; while that waits, a little more
+ * than is carried (which is rounded down), if what overflowed was a queue that
+ * srtt would show; else none.
+ */
+static u32 regain_most(const struct iscsit_regain *regain,
+		       const struct tcp_sock *tp, u32 pkts, u32 part,
+		       u32 carried)
+{
+	u32 queue_us = regain_queue_us(regain, tp->srtt_us >> 3);
+
+	if (!regain_waits(regain))
+		return pkts + max(pkts / part, 1U);
+	if (regain->chance && regain_no_queue(regain, queue_us) &&
+	    !regain_no_queue(regain, regain->queued_us) &&
+	    regain->trips - regain->queued_trip > REGAIN_SHORT_WAIT_TRIPS)
+		return carried + max(regain_beyond(regain, carried), 1U) + 1;
+	return 0;
+}
+
 /* A loss is being repaired, and what ssthresh was as that began is known. */
 static bool regain_recovers(const struct iscsit_regain *regain,
 			    const struct sock *sk)
@@ -434,11 +466,12 @@ static bool regain_repairs(const struct iscsit_regain *regain,
  * in flight. What is too little for a packet counts at the next look.
  */
 static void regain_repair(struct iscsit_regain *regain, struct tcp_sock *tp,
-			  u32 carried, bool waits, u32 delivered, u32 lost)
+			  u32 carried, u32 delivered, u32 lost)
 {
 	u32 cwnd = tcp_snd_cwnd(tp);
 	bool starts = regain_starts(regain, cwnd, carried);
-	u32 most = carried;
+	u32 most = max(carried, regain_most(regain, tp, carried,
+					    starts ? 4 : 16, carried));
 	u32 part = 16;
 	u32 more;
 
@@ -449,8 +482,6 @@ static void regain_repair(struct iscsit_regain *regain, struct tcp_sock *tp,
 	else if (cwnd < carried)
 		part = 4;
 	tp->prr_delivered += lost;
-	if (!waits)
-		most += max(carried / (starts ? 4 : 16), 1U);
 	if (cwnd >= most ||
 	    !regain_small_queue(regain,
 				regain_queue_us(regain, tp->srtt_us >> 3)))
@@ -493,7 +524,8 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	u32 delivered = tp->delivered - regain->delivered;
 	u32 lost = tp->lost - regain->lost;
 	u32 cwnd = tcp_snd_cwnd(tp);
-	bool waits, overflowed;
+	bool overflowed;
+	u32 most = 0;
 
 	regain->delivered = tp->delivered;
 	regain->lost = tp->lost;
@@ -505,8 +537,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	if (regain_recovers(regain, sk))
 		tp->snd_ssthresh = max(tp->snd_ssthresh, regain->reduced_pkts);
 
-	waits = regain_waits(regain);
-	overflowed = waits && regain->overflow;
+	overflowed = regain_waits(regain) && regain->overflow;
 	iscsit_regain_bound_pacing(regain, sk,
 				   regain_pacing(regain, sk, overflowed));
 
@@ -517,7 +548,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 		return;
 	}
 	if (regain_repairs(regain, sk))
-		regain_repair(regain, tp, carried, waits, delivered, lost);
+		regain_repair(regain, tp, carried, delivered, lost);
 	if (inet_csk(sk)->icsk_ca_state >= TCP_CA_CWR || tcp_in_slow_start(tp))
 		return;
 
@@ -525,14 +556,16 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 		if (!overflowed)
 			tp->snd_ssthresh = min(carried,
 					       cwnd + max(cwnd / 4, 1));
-	} else if (!waits && tp->is_cwnd_limited &&
-		   regain_has_room(regain, tp) &&
+	} else if (tp->is_cwnd_limited && regain_has_room(regain, tp) &&
 		   regain->trips != regain->reduced_trip &&
 		   regain->trips != regain->tried_trip) {
-		u32 part = regain_starts(regain, cwnd, carried) ? 2 : 16;
-
+		most = regain_most(regain, tp, cwnd,
+				   regain_starts(regain, cwnd, carried) ?
+				   2 : 16, carried);
+	}
+	if (most > cwnd) {
 		regain->tried_trip = regain->trips;
-		tp->snd_ssthresh = cwnd + max(cwnd / part, 1);
+		tp->snd_ssthresh = most;
 	}
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look);

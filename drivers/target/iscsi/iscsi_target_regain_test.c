@@ -647,8 +647,9 @@ static void much_more_where_a_login_was_interrupted(struct kunit *test)
 		u32 carries;
 		u32 ssthresh;
 	} cases[] = {
-		{ TCP_INIT_CWND, 15 },
-		{ 40, 42 },
+		{ TCP_INIT_CWND + 1, 16 },
+		/* A rate is rounded down. */
+		{ TCP_INIT_CWND + 2, 13 },
 	};
 	struct regain_test *t = test->priv;
 	int i;
@@ -720,9 +721,112 @@ static void none_after_a_loss_by_chance(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_RECOVERY, CARRIED), 1);
 	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_CWR_ECN, CARRIED), 65);
 
+	/* Which go on, with a queue. */
 	reduce(t, 0, ISCSIT_CAUSE_CWR_ECN);
-	pass_trips(t, 100);
-	KUNIT_EXPECT_EQ(test, waits(t, ISCSIT_CAUSE_RECOVERY, CARRIED), 29);
+	pass_trips(t, 90);
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, MIN_RTT_US / 64 + 1, CARRIED),
+			39);
+}
+
+/* What half of the queue holds that overflowed, while it waits for more */
+static void a_little_after_a_loss_by_chance(struct kunit *test)
+{
+	static const struct {
+		u32 overflowed_us;
+		enum iscsit_cause cause;
+		int trips;
+		u32 ssthresh;
+	} cases[] = {
+		/* Where that has carried more than before it is not long. */
+		{ 1000, ISCSIT_CAUSE_RECOVERY, 33, 106 },
+		{ 1000, ISCSIT_CAUSE_RECOVERY, 9, 102 },
+		{ 2000, ISCSIT_CAUSE_RECOVERY, 9, 105 },
+		/* No more than all that is tried, and a packet at least */
+		{ 8000, ISCSIT_CAUSE_RECOVERY, 9, 106 },
+		{ MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY, 9, 101 },
+		/* A queue that srtt would not show */
+		{ MIN_RTT_US / 64, ISCSIT_CAUSE_CWR_ECN, 257, 106 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(&t->regain.queue_us, 0, sizeof(t->regain.queue_us));
+		reduce(t, cases[i].overflowed_us, cases[i].cause);
+		trip(t, 0);
+		reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+		KUNIT_EXPECT_EQ_MSG(test, trips_until_more(t, 0, CARRIED),
+				    cases[i].trips, "%d", i);
+		expect_ssthresh(test, cases[i].ssthresh);
+		if (cases[i].trips > 9)
+			continue;
+		/* No more until that is delivered */
+		set_window(t, cases[i].ssthresh);
+		expect_trip(test, 0, cases[i].ssthresh);
+	}
+}
+
+/* Also while a loss is repaired, beyond what was carried */
+static void a_little_while_a_loss_by_chance_is_repaired(struct kunit *test)
+{
+	static const struct {
+		int trips;
+		u32 queue_us;
+		u32 ssthresh;
+	} cases[] = {
+		{ 8, 0, CARRIED },
+		{ 9, 0, 102 },
+		{ 9, MIN_RTT_US / 64 + 1, CARRIED },
+	};
+	struct regain_test *t;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		regain_test_init(test);
+		t = test->priv;
+		reduce(t, 1000, ISCSIT_CAUSE_RECOVERY);
+		trip(t, 0);
+		reduce(t, 1000, ISCSIT_CAUSE_RECOVERY);
+		pass_trips(t, cases[i].trips - 1);
+		repair(t, 0, CARRIED);
+		set_window(t, CARRIED - 1);
+		t->tp.delivered += 200;
+		trip(t, cases[i].queue_us);
+		KUNIT_EXPECT_GE_MSG(test, t->tp.snd_ssthresh + 1,
+				    cases[i].ssthresh, "%d", i);
+		KUNIT_EXPECT_LE_MSG(test, t->tp.snd_ssthresh,
+				    cases[i].ssthresh, "%d", i);
+	}
+}
+
+/* By a sixteenth; but what others leave may be as much. */
+static void none_on_a_path_that_loses_and_has_become_faster(struct kunit *test)
+{
+	static const struct {
+		enum iscsit_cause cause;
+		u32 carries;
+		int trips;
+	} cases[] = {
+		{ ISCSIT_CAUSE_RECOVERY, 106, 31 },
+		{ ISCSIT_CAUSE_RECOVERY, 107, 1 },
+		{ ISCSIT_CAUSE_CWR_ECN, 120, 64 },
+	};
+	struct regain_test *t;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		regain_test_init(test);
+		t = test->priv;
+		reduce(t, 1000, ISCSIT_CAUSE_RECOVERY);
+		trip(t, 0);
+		reduce(t, 0, cases[i].cause);
+		trip(t, 0);
+		carry(t, cases[i].carries);
+		KUNIT_EXPECT_EQ_MSG(test, trips_until_more(t, 0, t->carries),
+				    cases[i].trips, "%d", i);
+	}
 }
 
 /* What comes behind a loss takes room in it until that is repaired. */
@@ -1039,6 +1143,9 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(longer_waits_without_gain),
 	KUNIT_CASE(long_ones_after_a_loss_at_a_queue),
 	KUNIT_CASE(none_after_a_loss_by_chance),
+	KUNIT_CASE(a_little_after_a_loss_by_chance),
+	KUNIT_CASE(a_little_while_a_loss_by_chance_is_repaired),
+	KUNIT_CASE(none_on_a_path_that_loses_and_has_become_faster),
 	KUNIT_CASE(none_after_another_at_a_queue_that_holds_more),
 	KUNIT_CASE(long_ones_with_a_queue_after_a_loss_by_chance),
 	KUNIT_CASE(short_ones_where_others_took_the_path),
