@@ -202,7 +202,13 @@ impl Notify {
             return;
         }
         // A cut that is not yet judged is not the next one's measure.
-        let long_us = if self.trial.is_none() { self.queue_long_us() } else { self.queue_high_us() };
+        let long_us = if self.trial.is_some() {
+            self.queue_high_us()
+        } else if self.outgrown(input, rate) {
+            self.queue_long_us().min(self.slack_us() + self.rtt_us() / 32)
+        } else {
+            self.queue_long_us()
+        };
         let long = proven_us > long_us && judged && (overflowed || input.now_us >= self.cuts.until_us);
         if let Some(rate) = rate.filter(|_| long) {
             self.shorten(input, rate, proven_us);
@@ -223,6 +229,19 @@ impl Notify {
                 self.grow(input.now_us, goal, rate, standing_us, longest_us, input.share.is_some());
             }
         }
+    }
+
+    /// Less than C arrives of all of W, and nothing was lost lately: a queue that has been short does not hold what makes up for
+    /// that, so the path has become longer, or slower. (What is advertised is too fine for a cut to tell that.)
+    fn outgrown(&self, input: &Input<'_>, rate: Option<u64>) -> bool {
+        let lost_us = self.read.losses.last_us.unwrap_or(0);
+        self.read.losses.shallow
+            && !self.advertises
+            && input.share.is_none()
+            && input.now_us - lost_us >= THRESHOLD_TRIPS * self.trip_us()
+            && self.rate_is_of_window(input.now_us)
+            && self.asked_in_full()
+            && rate.is_some_and(|rate| slower(rate.saturating_add(self.packet_rate()), self.capacity))
     }
 
     /// What overflowed at much less than the path has held in this read may have been others', who have gone; and where more than
@@ -711,6 +730,37 @@ pub(super) mod tests {
             law.shorten(&Input { share, ..at(100) }, rate, 20_000);
             assert_eq!(law.window_bytes, bytes, "{own}, {snd_cwnd_pkts} packets, {share:?}, {rate} B/s");
             assert_eq!(law.rivals.until_us, 0);
+        }
+    }
+
+    /// The slack is 1.4 ms, a high queue 2.6; a packet in a round trip is 72 kB/s.
+    #[test]
+    fn a_short_queue_does_not_hold_what_makes_up_for_less_than_c() {
+        for (short, rate, queue_us, unfilled_trips, lost_trips, in_flight, advertises, share, cut) in [
+            (true, 11_700_000, 2_000, 100, 55, 64, false, None, true),
+            (true, 11_700_000, 1_950, 100, 55, 64, false, None, false),
+            (false, 11_700_000, 2_000, 100, 55, 64, false, None, false),
+            (true, 11_780_000, 2_000, 100, 55, 64, false, None, false),
+            (true, 11_700_000, 2_000, 2, 55, 64, false, None, false),
+            (true, 11_700_000, 2_000, 100, 54, 64, false, None, false),
+            (true, 11_700_000, 2_000, 100, 55, 10, false, None, false), // readers leave some
+            (true, 11_700_000, 2_000, 100, 55, 64, true, None, false),
+            (true, 11_700_000, 2_000, 100, 55, 64, false, Some(6_000_000), false),
+        ] {
+            let mut law = cruising(queue_us);
+            (law.capacity, law.request_bytes, law.read.losses.shallow) = (12_000_000, 8 << 10, short);
+            (law.path.snd_cwnd_pkts, law.path.command_window, law.path.mss_bytes) = (400, 512, 1448);
+            (law.quiet.until_us, law.read.losses.last_us) = (u64::MAX, Some((100 - lost_trips) * RTT_US));
+            (law.counts_packets, law.advertises) = (true, advertises);
+            law.window_bytes = law.window_for(law.capacity);
+            law.readers.look(100 * RTT_US, RTT_US, &[prompt_disk(in_flight, 8 << 10)]);
+            (90..=100).for_each(|trip| law.meter.push(trip * RTT_US, carried(rate, trip * RTT_US)));
+            law.unfilled_us = (100 - unfilled_trips) * RTT_US;
+            law.last_queue_us = queue_us.into();
+            let before = law.window_bytes;
+            law.adjust(&Input { share, ..at(100) });
+            assert_eq!(law.trial.is_some(), cut, "{short} {rate} {queue_us} {unfilled_trips} {lost_trips} {in_flight}");
+            assert_eq!(law.window_bytes < before, cut, "{advertises} {share:?}");
         }
     }
 
