@@ -42,9 +42,9 @@
  * gone; and none once the queue has turned out to be a longer path, or, where
  * the latest reduction was by chance, once a sixteenth more has been delivered
  * than before: the path has become faster. So that this is seen, more than
- * eight after a queue that had gained nothing, and while there is none, a
- * little more than what is delivered is tried there: half of what that queue
- * holds, and no more than a sixteenth, or two packets.
+ * eight after the queue, and while there is none, a little more than what is
+ * delivered is tried there: half of what that queue holds, and no more than a
+ * sixteenth, or two packets.
  *
  * A reduction at no queue was by chance, and asks for no such wait; where there
  * are many of these no time without one is long. So the next round trip will
@@ -424,8 +424,7 @@ static bool regain_starts(const struct iscsit_regain *regain, u32 cwnd,
 
 /*
  * So many packets and a part more may be tried; while that waits, a little more
- * than is carried (which is rounded down), if what overflowed was a queue that
- * srtt would show; else none.
+ * than is carried (which is rounded down), or none.
  */
 static u32 regain_most(const struct iscsit_regain *regain,
 		       const struct tcp_sock *tp, u32 pkts, u32 part,
@@ -436,7 +435,6 @@ static u32 regain_most(const struct iscsit_regain *regain,
 	if (!regain_waits(regain))
 		return pkts + max(pkts / part, 1U);
 	if (regain->chance && regain_no_queue(regain, queue_us) &&
-	    !regain_no_queue(regain, regain->queued_us) &&
 	    regain->trips - regain->queued_trip > REGAIN_SHORT_WAIT_TRIPS)
 		return carried + max(regain_beyond(regain, carried), 1U) + 1;
 	return 0;
