@@ -29,7 +29,7 @@ SEARCHES = ("linear", "binary")
 # 23 packets; TCP's own bursts of a millisecond at a third of the rate are as many.
 SHORT_QUEUE = ("workload.runtime_s=3", "net.rate_mbit=700", "net.rtt_ms=4", "net.queue_bdp=0.1")
 MUCH_LOST = ("workload.runtime_s=120", "net.loss_pct=8")
-SEEDS = (1, 2, 3)
+SEEDS = range(1, 13)
 THOUSANDTH = ("workload.runtime_s=8", "net.loss_pct=0.1")
 REGAIN = "target.tpg_attributes.tcp_regain"
 SHIFT = "target.tpg_attributes.tcp_pacing_shift"
