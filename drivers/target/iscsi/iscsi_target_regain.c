@@ -523,7 +523,6 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	u32 lost = tp->lost - regain->lost;
 	u32 cwnd = tcp_snd_cwnd(tp);
 	bool overflowed;
-	u32 most = 0;
 
 	regain->delivered = tp->delivered;
 	regain->lost = tp->lost;
@@ -557,13 +556,13 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	} else if (tp->is_cwnd_limited && regain_has_room(regain, tp) &&
 		   regain->trips != regain->reduced_trip &&
 		   regain->trips != regain->tried_trip) {
-		most = regain_most(regain, tp, cwnd,
-				   regain_starts(regain, cwnd, carried) ?
-				   2 : 16, carried);
-	}
-	if (most > cwnd) {
-		regain->tried_trip = regain->trips;
-		tp->snd_ssthresh = most;
+		u32 part = regain_starts(regain, cwnd, carried) ? 2 : 16;
+		u32 most = regain_most(regain, tp, cwnd, part, carried);
+
+		if (most > cwnd) {
+			regain->tried_trip = regain->trips;
+			tp->snd_ssthresh = most;
+		}
 	}
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look);

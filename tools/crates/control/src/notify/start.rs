@@ -149,8 +149,12 @@ impl Notify {
     /// C is what came of a request of each of several disks, all at once, which may be far less than the path carries; no train has
     /// told, and it was not known before.
     fn bursts(&self) -> bool {
-        let unknown = self.found.known < self.capacity / 4 * 3;
-        self.read.advertised.several && unknown && much_slower(self.found.train, self.capacity)
+        self.read.advertised.several && self.has_grown() && much_slower(self.found.train, self.capacity)
+    }
+
+    /// C has grown by a third since Start began.
+    fn has_grown(&self) -> bool {
+        self.found.known < self.capacity / 4 * 3
     }
 
     /// Less may arrive than trains have shown, if they have, for what TCP has lost in this read, or does not let through yet.
@@ -242,7 +246,7 @@ impl Notify {
     /// packets were enough: all comes in slots. Or looks are too coarse.
     pub(super) fn blind(&self) -> bool {
         self.phase == Phase::Start
-            && self.found.known < self.capacity / 4 * 3
+            && self.has_grown()
             && self.counts_packets
             && (self.coarse()
                 || (self.found.train < self.capacity / 2 || self.read.bunches.slots)
