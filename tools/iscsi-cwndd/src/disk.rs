@@ -202,6 +202,7 @@ impl TunedDisk {
             request_bytes: self.request_kb().saturating_mul(1024),
             changing: self.freezing.is_some(),
             prompt: self.prompt,
+            below: self.above_kb.is_some(),
             max_request_bytes: self.disk.max_request_bytes,
             max_depth: self.disk.max_depth,
         }

@@ -265,6 +265,7 @@ fn a_device_that_makes_the_requests_is_given_their_size_and_the_disks_are_not() 
     assert!(wanted_bytes < ABOVE.max_sectors_kb * 1024);
     for disk in &lab.tuner().sessions[0].disks {
         assert_eq!((disk.in_force.max_sectors_kb, disk.state(true).request_bytes), (1280, wanted_bytes));
+        assert!(disk.state(true).below);
     }
     // A table that is loaded anew has the disks' size, until it is given this one again; whatever its read-ahead is.
     lab.sim.state().knobs.get_mut("dm-0").unwrap().max_sectors_kb = ABOVE.max_sectors_kb;

@@ -22,6 +22,7 @@ mod fill;
 mod holes;
 mod losses;
 mod requests;
+mod shares;
 mod slots;
 mod start;
 
@@ -134,8 +135,9 @@ struct ThisRead {
     short_us: u64,
     /// The most that readers have had in flight.
     most_asked_bytes: u64,
-    /// When readers last left some of W unused.
+    /// When readers last left some of W unused; and when they last asked for half of it.
     left_us: Option<u64>,
+    in_use_us: Option<u64>,
     /// What they ask for; and that this is less than they may, and all that they want.
     steady: Steady,
     leisure: bool,
@@ -604,7 +606,14 @@ impl Notify {
     fn output(&mut self, input: &Input<'_>, next_us: u64) -> Output {
         let rate = self.rate();
         let hungry = self.readers.hungry(self.rate_span_us());
-        let in_use = self.readers.asked_bytes() >= self.window_bytes / 2;
+        let asks = self.readers.asked_bytes() >= self.window_bytes / 2;
+        if asks {
+            self.read.in_use_us = Some(input.now_us);
+        }
+        // Readers want no less while F is filled anew. (A device above may use another path.)
+        let lately_us = RECOVERY_TRIPS * self.trip_us();
+        let lately = self.read.in_use_us.is_some_and(|us| input.now_us - us <= lately_us);
+        let in_use = asks || lately && !input.disks.iter().any(|disk| disk.below);
         let page_us = self.page_us(input.now_us);
         let more_bytes =
             self.ahead_bytes().unwrap_or_else(|| self.question_bytes(input, page_us) + self.nearest_bytes(input));

@@ -75,8 +75,8 @@ fn any_path() -> impl Strategy<Value = PathState> {
 }
 
 fn any_disk() -> impl Strategy<Value = DiskState> {
-    (any::<u64>(), 0..56u32, any::<[bool; 3]>(), prop::array::uniform3(any_number())).prop_map(
-        |(bytes, shift, [reading, changing, prompt], [in_flight, max_depth, request_bytes])| DiskState {
+    (any::<u64>(), 0..56u32, any::<[bool; 4]>(), prop::array::uniform3(any_number())).prop_map(
+        |(bytes, shift, [reading, changing, prompt, below], [in_flight, max_depth, request_bytes])| DiskState {
             read_bytes: bytes >> 8 >> shift,
             read_ios: bytes >> 20 >> shift,
             begun_bytes: bytes,
@@ -86,6 +86,7 @@ fn any_disk() -> impl Strategy<Value = DiskState> {
             request_bytes,
             changing,
             prompt,
+            below,
             max_request_bytes: 16 << 20,
             max_depth,
         },

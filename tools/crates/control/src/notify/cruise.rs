@@ -144,7 +144,7 @@ impl Notify {
         now_us - since_us < patience_us(RECOVERY_TRIPS, self.trip_us())
     }
 
-    fn adjust(&mut self, input: &Input<'_>) {
+    pub(super) fn adjust(&mut self, input: &Input<'_>) {
         // A burst of requests makes a queue for a moment, or hides one; only what two pages show is standing.
         let queue_us = self.queue_us();
         let before_us = std::mem::replace(&mut self.last_queue_us, queue_us);
@@ -212,16 +212,16 @@ impl Notify {
         let long = proven_us > long_us && judged && (overflowed || input.now_us >= self.cuts.until_us);
         if let Some(rate) = rate.filter(|_| long) {
             self.shorten(input, rate, proven_us);
-        } else if let Some(share) = input.share.filter(|&share| share > self.capacity / 8 * 9 && self.asked()) {
-            // The others have more than their part, and give way to the queue that this makes.
-            self.capacity = share;
-            self.window_bytes = self.window_for(share);
-            self.reason = format!("an equal share of the path is {} kB/s", share / 1000);
-        } else if self.trial.is_none() && (input.now_us >= self.quiet.until_us || self.threshold_gone(input, rate)) {
+        } else if !self.shares_path(input, rate, standing_us)
+            && self.trial.is_none()
+            && (input.now_us >= self.quiet.until_us || self.threshold_gone(input, rate))
+        {
             let idle = self.idle(longest_us, rate);
             if idle && self.window_bytes < goal {
                 self.widen(((goal - self.window_bytes) / 2).max(self.request()));
                 self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
+            } else if idle && judged && input.share.is_some() {
+                self.grow_among();
             } else if idle && judged {
                 // The path carries more than C: its trains tell how much.
                 self.enter(Phase::Start, format!("no queue at {} kB", self.window_bytes / 1000));
@@ -745,7 +745,7 @@ pub(super) mod tests {
             (true, 11_700_000, 2_000, 100, 54, 64, false, None, false),
             (true, 11_700_000, 2_000, 100, 55, 10, false, None, false), // readers leave some
             (true, 11_700_000, 2_000, 100, 55, 64, true, None, false),
-            (true, 11_700_000, 2_000, 100, 55, 64, false, Some(6_000_000), false),
+            (true, 11_700_000, 2_000, 100, 55, 64, false, Some(12_000_000), false),
         ] {
             let mut law = cruising(queue_us);
             (law.capacity, law.request_bytes, law.read.losses.shallow) = (12_000_000, 8 << 10, short);

@@ -191,7 +191,7 @@ impl Notify {
     }
 
     /// Readers have left some of W unused lately.
-    fn returns(&self, now_us: u64) -> bool {
+    pub(super) fn returns(&self, now_us: u64) -> bool {
         self.read.left_us.is_some_and(|left_us| now_us - left_us <= RETURN_US)
     }
 

@@ -84,7 +84,9 @@ impl Notify {
         let decides = self.lossy(now_us) && !self.read.losses.shallow && self.looks_finely();
         let brims = !decides && self.brimful() && !self.lost_by_chance();
         let full = self.overflows() || brims;
-        if again || full || !self.alone(input) {
+        // What this host's sessions overflow is told from it by the queue.
+        let own = self.alone(input) || !self.beside_rivals(input) && self.lost_by_chance();
+        if again || full || !own {
             return;
         }
         let since_us = self.read.losses.since_us.max(self.read.began_us).max(last_us.unwrap_or(0));
@@ -135,8 +137,13 @@ impl Notify {
         if proven_us > self.queue_high_us() {
             return false;
         }
-        // While a change of the request size drains a queue less arrives for that.
+        // TCP's own cut is in what arrives by now.
         let before_hole = self.before_hole(now_us);
+        let waited = self.waited_us().max(before_us) > self.least_queue_us();
+        if waited && before_hole.or(rate).is_some_and(|rate| self.shares_loss(input, rate)) {
+            return true;
+        }
+        // While a change of the request size drains a queue less arrives for that.
         let taken = !input.changing() && before_hole.or(rate).is_some_and(|rate| self.taken(now_us, rate));
         // A queue that is taken for the path's length, and others'.
         if !shared && self.whole_queue_us() > self.queue_high_us() && taken {
@@ -216,11 +223,15 @@ impl Notify {
         self.whole_queue_us() > (self.rtt_us() / 4).max(room_us)
     }
 
+    /// The queue that there is, or was as TCP began to reduce cwnd last.
+    fn waited_us(&self) -> u64 {
+        self.queue_us().max(u64::from(self.path.reduced_rtt_us).saturating_sub(self.rtt_us()))
+    }
+
     /// All of the path was in flight, and something waited, no less than has stood and lost nothing: the queue may be short, and
     /// gone by the time that a page tells of it.
     fn brimful(&self) -> bool {
-        let reduced_us = u64::from(self.path.reduced_rtt_us).saturating_sub(self.rtt_us());
-        let queue_us = self.queue_us().max(reduced_us);
+        let queue_us = self.waited_us();
         queue_us > self.least_queue_us() && self.longest(queue_us) && self.filled_path()
     }
 
@@ -524,6 +535,27 @@ mod tests {
         {
             (law.path.ssthresh_pkts, law.path.prior_cwnd_pkts) = (ssthresh_pkts, prior_cwnd_pkts);
             assert_eq!(law.lossy_bytes(), 3 * (pkts * 1448 + law.slack_bytes()), "{ssthresh_pkts}, {prior_cwnd_pkts}");
+        }
+    }
+
+    /// As the target tells.
+    #[test]
+    fn beside_sessions_of_this_host_losses_by_chance_are_the_paths_own() {
+        for (share, reduced_us, others, own) in [
+            (None, 0, false, true),
+            (Some(400_000), 20_100, false, true),
+            (Some(400_000), 0, false, false), // it does not tell
+            (Some(400_000), 40_000, false, false),
+            (None, 20_100, true, false),
+        ] {
+            let mut law = cruising(500);
+            law.path.reduced_rtt_us = reduced_us;
+            law.rivals.until_us = if others { 200 * RTT_US } else { 0 };
+            for trip in [10, 20, 30] {
+                law.own_losses(&Input { share, ..at(trip) }, 1);
+            }
+            law.rivals.until_us = 0;
+            assert_eq!(law.lossy(31 * RTT_US), own, "{share:?} {reduced_us} us {others}");
         }
     }
 
