@@ -138,7 +138,7 @@ pub struct Output {
     pub read_ahead_bytes: u64,
     /// What the connection may advertise at most, in whole [`Received::window_unit_bytes`]; `None`: as its TCP sees fit.
     pub advertised_bytes: Option<u64>,
-    /// What has been arriving lately, in bytes/s, once that is known; `None` also where the readers leave much of the
+    /// What has been arriving lately, in bytes/s, once that is known; `None` also while the readers leave much of the
     /// window unused: then it says nothing of the path.
     pub rate: Option<u64>,
     /// Tick again at this time of the initiator's clock.

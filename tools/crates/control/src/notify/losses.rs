@@ -85,7 +85,7 @@ impl Notify {
         let brims = !decides && self.brimful() && !self.lost_by_chance();
         let full = self.overflows() || brims;
         // What this host's sessions overflow is told from it by the queue.
-        let own = self.alone(input) || !self.beside_rivals(input) && self.lost_by_chance();
+        let own = self.alone(input) || input.share.is_some() && self.lost_by_chance();
         if again || full || !own {
             return;
         }
