@@ -676,6 +676,14 @@ static int waits_at(struct regain_test *t, u32 queue_us,
 	return trips_until_more(t, 0, cwnd);
 }
 
+/* Those with such a queue after a loss by chance */
+static int waits_with(struct regain_test *t, u32 queue_us)
+{
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	return trips_until_more(t, queue_us, CARRIED);
+}
+
 /* And at none */
 static int waits(struct regain_test *t, enum iscsit_cause cause, u32 cwnd)
 {
@@ -724,10 +732,7 @@ static void none_after_a_loss_by_chance(struct kunit *test)
 	/* Which go on, with a queue. */
 	reduce(t, 0, ISCSIT_CAUSE_CWR_ECN);
 	pass_trips(t, 90);
-	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, trips_until_more(t, MIN_RTT_US / 64 + 1, CARRIED),
-			39);
+	KUNIT_EXPECT_EQ(test, waits_with(t, MIN_RTT_US / 64 + 1), 39);
 }
 
 /* What half of the queue holds that overflowed, while it waits for more */
@@ -913,13 +918,8 @@ static void long_ones_with_a_queue_after_a_loss_by_chance(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
 
-	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, trips_until_more(t, MIN_RTT_US / 64, CARRIED), 1);
-	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
-	trip(t, 0);
-	KUNIT_EXPECT_EQ(test, trips_until_more(t, MIN_RTT_US / 64 + 1, CARRIED),
-			33);
+	KUNIT_EXPECT_EQ(test, waits_with(t, MIN_RTT_US / 64), 1);
+	KUNIT_EXPECT_EQ(test, waits_with(t, MIN_RTT_US / 64 + 1), 33);
 }
 
 /* 70 packets are left of what was carried before the latest 48 round trips. */
