@@ -322,7 +322,7 @@ impl Notify {
         }
         path.min_rtt_us = least_rtt_us(self.path.min_rtt_us, &path, told > 0 || lost_before).max(self.longer_us);
         if self.phase == Phase::Cruise && self.overdrawn(path.asked_us) {
-            self.quiet.at_least(path.asked_us + RECOVERY_TRIPS * self.rtt_us());
+            self.pause_growth(path.asked_us);
         } else {
             self.read.losses.add(losses, self.path.asked_us);
         }
@@ -606,14 +606,13 @@ impl Notify {
     fn output(&mut self, input: &Input<'_>, next_us: u64) -> Output {
         let rate = self.rate();
         let hungry = self.readers.hungry(self.rate_span_us());
-        let asks = self.readers.asked_bytes() >= self.window_bytes / 2;
-        if asks {
+        if self.readers.asked_bytes() >= self.window_bytes / 2 {
             self.read.in_use_us = Some(input.now_us);
         }
-        // Readers want no less while F is filled anew. (A device above may use another path.)
-        let lately_us = RECOVERY_TRIPS * self.trip_us();
-        let lately = self.read.in_use_us.is_some_and(|us| input.now_us - us <= lately_us);
-        let in_use = asks || lately && !input.disks.iter().any(|disk| disk.below);
+        // Readers want no less while F is filled anew, but a device above may use another path.
+        let below = input.disks.iter().any(|disk| disk.below);
+        let for_us = if below { 0 } else { RECOVERY_TRIPS * self.trip_us() };
+        let in_use = self.read.in_use_us.is_some_and(|us| input.now_us - us <= for_us);
         let page_us = self.page_us(input.now_us);
         let more_bytes =
             self.ahead_bytes().unwrap_or_else(|| self.question_bytes(input, page_us) + self.nearest_bytes(input));

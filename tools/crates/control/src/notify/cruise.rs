@@ -212,10 +212,12 @@ impl Notify {
         let long = proven_us > long_us && judged && (overflowed || input.now_us >= self.cuts.until_us);
         if let Some(rate) = rate.filter(|_| long) {
             self.shorten(input, rate, proven_us);
-        } else if !self.shares_path(input, rate, standing_us)
-            && self.trial.is_none()
-            && (input.now_us >= self.quiet.until_us || self.threshold_gone(input, rate))
-        {
+            return;
+        }
+        if self.shares_path(input, rate, standing_us) {
+            return;
+        }
+        if self.trial.is_none() && (input.now_us >= self.quiet.until_us || self.threshold_gone(input, rate)) {
             let idle = self.idle(longest_us, rate);
             if idle && self.window_bytes < goal {
                 self.widen(((goal - self.window_bytes) / 2).max(self.request()));
@@ -229,6 +231,11 @@ impl Notify {
                 self.grow(input.now_us, goal, rate, standing_us, longest_us, input.share.is_some());
             }
         }
+    }
+
+    /// W does not grow for eight round trips.
+    pub(super) fn pause_growth(&mut self, since_us: u64) {
+        self.quiet.at_least(since_us + RECOVERY_TRIPS * self.rtt_us());
     }
 
     /// Less than C arrives of all of W, and nothing was lost lately: a queue that has been short does not hold what makes up for

@@ -2,7 +2,7 @@
 //! What the target tells of losses: whose they are, and what follows.
 
 use super::cruise::{much_slower, patience_us};
-use super::{CRUISE_PAGE_US, Notify, RECOVERY_TRIPS, THRESHOLD_TRIPS};
+use super::{CRUISE_PAGE_US, Notify, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::carried;
 
@@ -67,7 +67,7 @@ impl Notify {
         self.own_losses(input, losses);
         let blamed = now_us < self.read.losses.blamed_until_us;
         if blamed {
-            self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+            self.pause_growth(now_us);
         }
         !blamed
     }
@@ -129,7 +129,7 @@ impl Notify {
         proven_us: u64,
     ) -> bool {
         let (now_us, shared) = (input.now_us, input.share.is_some());
-        self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+        self.pause_growth(now_us);
         if self.lost_by_chance() || rate.is_some_and(|rate| self.elsewhere(rate)) {
             return false;
         }
@@ -190,7 +190,7 @@ impl Notify {
     pub(super) fn blame(&mut self, now_us: u64) {
         if std::mem::take(&mut self.read.losses.unanswered) > 0 {
             self.read.losses.last_us = Some(now_us);
-            self.quiet.at_least(now_us + RECOVERY_TRIPS * self.rtt_us());
+            self.pause_growth(now_us);
         }
         self.read.losses.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Shares**: of this host's sessions that read from one address who has more than the others gives way first.
 
+use super::Notify;
 use super::cruise::{much_slower, slower};
-use super::{Notify, RECOVERY_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
-/// How much more of C is tried in one go: a start would overrun the others.
+/// Such a part of C more is tried at once: a start would overrun the others.
 const GROWTH: u64 = 16;
 
 impl Notify {
@@ -48,7 +48,7 @@ impl Notify {
         let less = per_second(carried(self.capacity, queue_us), self.trip_us());
         self.take(self.capacity.saturating_sub(less).max(share));
         self.forget_queues();
-        self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
+        self.pause_growth(input.now_us);
         self.reason = format!("{queue_us} us wait, and more than an equal share, {} kB/s", share / 1000);
         true
     }

@@ -93,7 +93,7 @@ impl Notify {
         let overdrawn = self.overdrawn(input.now_us);
         let overflowed = congested && (overdrawn || !self.lost_by_chance());
         if congested {
-            self.quiet.at_least(input.now_us + RECOVERY_TRIPS * self.rtt_us());
+            self.pause_growth(input.now_us);
         }
         if congested && !overdrawn {
             self.own_losses(input, losses);
