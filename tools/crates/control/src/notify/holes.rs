@@ -98,6 +98,10 @@ impl Notify {
             self.meter.before_pause(trip_us / 2).map(|rate| (self.moving_us, rate))
         };
         let Some((since_us, rate)) = before else { return };
+        // Some of what came before a hole may be of before the path became slower; within a round trip what comes behind it was
+        // sent before TCP knew of it, and the queue is full.
+        let behind = if input.now_us - since_us <= trip_us { self.meter.before_pause(trip_us / 2) } else { None };
+        let rate = behind.map_or(rate, |behind| rate.min(behind));
         let full = fills && since_us.saturating_sub(self.read.short_us) >= 2 * trip_us;
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
         // One overflow, or pause, tells once.
@@ -233,6 +237,22 @@ mod tests {
             let received = Some(Received { out_of_order_pkts: 1, ..Received::default() });
             law.slow_down(&Input { received, ..HOLE }, law.window_bytes);
             assert_eq!(law.capacity, capacity, "{rate} B/s, {first_us} us");
+        }
+    }
+
+    #[test]
+    fn what_comes_behind_a_hole_within_a_round_trip_counts_if_it_is_less() {
+        for (behind, before, ago_us, capacity) in [
+            (RATE / 2, RATE / 4 * 3, RTT_US, RATE / 2),
+            (RATE / 2, RATE, RTT_US, RATE / 2),
+            (RATE / 2, RATE / 4 * 3, RTT_US + 1, RATE / 4 * 3), // what is repaired takes room
+            (RATE, RATE / 2, RTT_US, RATE / 2),
+        ] {
+            let mut law = holed(behind, 400);
+            law.read.holes.first = Some((HOLE.now_us - ago_us, before));
+            let received = Some(Received { out_of_order_pkts: 1, ..Received::default() });
+            law.slow_down(&Input { received, ..HOLE }, law.window_bytes);
+            assert_eq!(law.capacity, capacity, "{behind} B/s behind {before}, {ago_us} us");
         }
     }
 
