@@ -28,9 +28,10 @@
  *	It is half of cwnd instead if a reduction at no queue ended the first
  *	slow start, which then has not found what the path carries: while cwnd
  *	is at most a quarter more than what was delivered, which tells of it a
- *	round trip later. No longer once srtt shows a queue (but of what an
- *	initial window holds: of so few packets one that is acknowledged late
- *	is as much), or a reduction is no chance.
+ *	round trip later. No longer once srtt shows a queue, or a reduction is
+ *	no chance. (But of what an initial window holds, as while a login is
+ *	repaired, neither shows a queue: of so few packets one that is
+ *	acknowledged late is as much.)
  *
  * Both are left to the congestion control after a reduction that a mark or the
  * own device asked for, or at a queue of more than three quarters of the
@@ -287,7 +288,10 @@ static void regain_reduced(struct iscsit_regain *regain,
 					    queue_us);
 	bool marked = tcp->reduced_cause == ISCSIT_CAUSE_CWR_LOCAL ||
 		      tcp->reduced_cause == ISCSIT_CAUSE_CWR_ECN;
-	bool queued = !regain_no_queue(regain, queue_us);
+	/* Of so few packets one that is acknowledged late is as much. */
+	bool few = (regain->starting || regain->interrupted) &&
+		   tp->prior_cwnd <= TCP_INIT_CWND;
+	bool queued = !few && !regain_no_queue(regain, queue_us);
 	bool chance = regain->chance && regain_small_queue(regain, queue_us) &&
 		      regain->trips - regain->reduced_trip <= REGAIN_LONG_TRIPS;
 
@@ -407,6 +411,8 @@ static u32 regain_update(struct iscsit_regain *regain,
 		regain->trip_delivered = tp->delivered;
 		regain->trip_lost = tp->lost;
 		minmax_reset(&regain->rtt_us, 0, tp->srtt_us >> 3);
+		/* But that a login was interrupted, which is no more. */
+		regain->interrupted = tp->snd_ssthresh <= TCP_INIT_CWND;
 	}
 	regain_measure(regain, tp);
 	if (tcp->reductions != regain->reductions)
@@ -415,11 +421,14 @@ static u32 regain_update(struct iscsit_regain *regain,
 	return regain_carried(regain, minmax_get(&regain->rate));
 }
 
-/* The first slow start has not found yet what the path carries. */
+/*
+ * The first slow start has not found yet what the path carries, which is
+ * rounded down.
+ */
 static bool regain_starts(const struct iscsit_regain *regain, u32 cwnd,
 			  u32 carried)
 {
-	return regain->interrupted && cwnd <= carried + carried / 4;
+	return regain->interrupted && cwnd <= carried + carried / 4 + 1;
 }
 
 /*
@@ -523,6 +532,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 	u32 lost = tp->lost - regain->lost;
 	u32 cwnd = tcp_snd_cwnd(tp);
 	bool overflowed;
+	bool few;
 
 	regain->delivered = tp->delivered;
 	regain->lost = tp->lost;
@@ -540,8 +550,9 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 
 	if (regain->chance)
 		regain_expand_sndbuf(sk);
-	if (regain_queues(regain, tp)) {
-		regain->interrupted &= carried <= TCP_INIT_CWND;
+	few = regain->interrupted && carried <= TCP_INIT_CWND;
+	if (!few && regain_queues(regain, tp)) {
+		regain->interrupted = false;
 		return;
 	}
 	if (regain_repairs(regain, sk))
@@ -553,7 +564,8 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 		if (!overflowed)
 			tp->snd_ssthresh = min(carried,
 					       cwnd + max(cwnd / 4, 1));
-	} else if (tp->is_cwnd_limited && regain_has_room(regain, tp) &&
+	} else if (tp->is_cwnd_limited &&
+		   (few || regain_has_room(regain, tp)) &&
 		   regain->trips != regain->reduced_trip &&
 		   regain->trips != regain->tried_trip) {
 		u32 part = regain_starts(regain, cwnd, carried) ? 2 : 16;

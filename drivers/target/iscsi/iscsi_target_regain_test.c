@@ -65,6 +65,7 @@ static void reduce(struct regain_test *t, u32 queue_us,
 	t->tcp.reductions++;
 	t->tcp.reduced_cause = cause;
 	t->tcp.reduced_rtt_us = MIN_RTT_US + queue_us;
+	t->tp.prior_cwnd = t->tp.snd_cwnd;
 	set_window(t, 70);
 }
 
@@ -644,12 +645,17 @@ static void much_more_where_slow_start_was_interrupted(struct kunit *test)
 static void much_more_where_a_login_was_interrupted(struct kunit *test)
 {
 	static const struct {
+		u32 prior_cwnd;
+		u32 reduced_queue_us;
 		u32 carries;
 		u32 ssthresh;
 	} cases[] = {
-		{ TCP_INIT_CWND + 1, 16 },
+		{ CARRIED, 0, TCP_INIT_CWND + 1, 16 },
 		/* A rate is rounded down. */
-		{ TCP_INIT_CWND + 2, 13 },
+		{ CARRIED, 0, TCP_INIT_CWND + 2, 13 },
+		/* So was one that lost some of an initial window at a queue. */
+		{ TCP_INIT_CWND, MIN_RTT_US / 2, TCP_INIT_CWND + 1, 16 },
+		{ TCP_INIT_CWND + 1, MIN_RTT_US / 2, TCP_INIT_CWND + 1, 11 },
 	};
 	struct regain_test *t = test->priv;
 	int i;
@@ -657,13 +663,39 @@ static void much_more_where_a_login_was_interrupted(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		memset(&t->regain, 0, sizeof(t->regain));
 		t->carries = cases[i].carries;
+		set_window(t, cases[i].prior_cwnd);
 		t->tp.snd_ssthresh = TCP_INFINITE_SSTHRESH;
 		trip(t, 0);
-		reduce(t, 0, ISCSIT_CAUSE_LOSS);
+		reduce(t, cases[i].reduced_queue_us, ISCSIT_CAUSE_CWR_TLP);
 		trip(t, MIN_RTT_US / 8 + 1);
-		pass_trips(t, 40);
+		set_window(t, t->carries);
+		pass_trips(t, 2);
 		set_window(t, t->carries);
 		expect_trip(test, 0, cases[i].ssthresh);
+	}
+}
+
+/* At such a queue, and one that was before the first look */
+static void much_more_where_few_packets_have_been_left(struct kunit *test)
+{
+	static const struct {
+		u32 left;
+		u32 ssthresh;
+	} cases[] = {
+		{ 4, 6 },
+		{ TCP_INIT_CWND, 15 },
+		{ TCP_INIT_CWND + 1, TCP_INIT_CWND + 1 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(&t->regain, 0, sizeof(t->regain));
+		t->carries = cases[i].left;
+		set_window(t, cases[i].left);
+		trip(t, 0);
+		set_window(t, cases[i].left);
+		expect_trip(test, MIN_RTT_US / 8 + 1, cases[i].ssthresh);
 	}
 }
 
@@ -1129,6 +1161,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(much_more_where_slow_start_was_interrupted),
 	KUNIT_CASE(much_more_where_a_login_was_interrupted),
+	KUNIT_CASE(much_more_where_few_packets_have_been_left),
 	KUNIT_CASE(longer_waits_without_gain),
 	KUNIT_CASE(long_ones_after_a_loss_at_a_queue),
 	KUNIT_CASE(none_after_a_loss_by_chance),

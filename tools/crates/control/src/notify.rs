@@ -312,7 +312,9 @@ impl Notify {
         let (now, before) = (entries(&path), entries(&self.path));
         let [recovery, loss, cwr_ecn, cwr_tlp] = std::array::from_fn(|i| now[i].wrapping_sub(before[i]));
         let told = recovery.max(loss).max(cwr_ecn).max(cwr_tlp);
-        let losses = self.news(told, path.asked_us);
+        // What was lost before the read, while its disks were looked for, tells nothing of it.
+        let early = self.phase != Phase::Rest && path.asked_us <= self.read.began_us + self.rtt_us();
+        let losses = if early { 0 } else { self.news(told, path.asked_us) };
         let lost_before = std::mem::replace(&mut self.lost, told > 0);
         if path.min_rtt_us < std::mem::replace(&mut self.tcp_min_rtt_us, path.min_rtt_us) {
             // TCP's own least one is less than any before: it is no longer path any more.
@@ -333,7 +335,7 @@ impl Notify {
         self.floor_us = self.floor_us.min(path.srtt_us.into());
         self.path = path;
         self.shorten_slots();
-        if told > 0 {
+        if told > 0 && !early {
             self.read.lengthened_us = None;
             self.read.losses.marked = cwr_ecn.max(cwr_tlp) > 0;
             self.read.losses.chance_us = self.lost_by_chance().then_some(self.path.asked_us);
@@ -738,6 +740,22 @@ mod tests {
         assert_eq!((least(1_640, 1_500, 1_900), least(0, 1_000, 1_900)), (1_500, 1_000));
         assert_eq!(least(1_500, 2_000, 2_500), 2_000, "a longer path");
         assert_eq!(least_rtt_us(1_640, &page(1_000, 1_500), true), 1_640, "the mean is of such as well");
+    }
+
+    /// A page that was asked for within a round trip of the first read tells of nothing that this has lost.
+    #[test]
+    fn what_was_lost_before_a_read_tells_nothing_of_it() {
+        let page = PathState { min_rtt_us: 20_000, srtt_us: 20_000, reduced_rtt_us: 20_000, ..PathState::default() };
+        for (phase, after_us, told) in
+            [(Phase::Start, 20_000, false), (Phase::Start, 20_001, true), (Phase::Rest, 20_000, true)]
+        {
+            let mut law = Notify::new(Limits::default());
+            law.note(page);
+            (law.phase, law.read.began_us) = (phase, 1_000_000);
+            law.note(PathState { cwr_tlp: 1, asked_us: 1_000_000 + after_us, ..page });
+            assert_eq!(law.read.losses.unanswered > 0, told, "{phase:?}, {after_us} us");
+            assert_eq!(law.read.losses.marked, told, "{phase:?}, {after_us} us");
+        }
     }
 
     /// In microseconds, of requests of so many KiB at 12.5 MB/s.

@@ -157,9 +157,9 @@ mod tests {
                 assert_eq!(law.path.prior_cwnd_pkts, 114, "all that was asked for, of 1448 bytes");
             }
             law.read.losses.unanswered = 0;
-            law.note(PathState { recovery: 4, ..law.path });
+            law.note(PathState { recovery: 4, asked_us: HOLE.now_us, ..law.path });
             assert_eq!((law.read.losses.unanswered, law.lost), (news, true), "it tells of a loss all the same");
-            law.note(PathState { recovery: 5, ..law.path });
+            law.note(PathState { recovery: 5, asked_us: HOLE.now_us, ..law.path });
             assert_eq!(law.read.losses.unanswered, news + 1, "the next page tells of its own");
         }
     }
