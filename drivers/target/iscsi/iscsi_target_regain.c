@@ -45,7 +45,9 @@
  * than before: the path has become faster. So that this is seen, more than
  * eight after the queue, and while there is none, a little more than what is
  * delivered is tried there: half of what that queue holds, and no more than a
- * sixteenth, or two packets.
+ * sixteenth, or two packets. What is regained after the wait is no more than
+ * was delivered meanwhile, if that was less than five eighths of it: the path
+ * may have become slower, and its queue overflows each time that it is.
  *
  * A reduction at no queue was by chance, and asks for no such wait; where there
  * are many of these no time without one is long. So the next round trip will
@@ -240,6 +242,8 @@ static void regain_measure(struct iscsit_regain *regain,
 	minmax_running_max(&regain->rate, REGAIN_TRIPS, regain->trips, rate);
 	minmax_running_max(&regain->long_rate, REGAIN_LONG_TRIPS, regain->trips,
 			   rate);
+	if (regain->trips != regain->queued_trip)
+		regain->left_rate = max(regain->left_rate, rate);
 }
 
 /* What was delivered in a least round trip at such a rate, in packets */
@@ -275,6 +279,7 @@ static void regain_wait(struct iscsit_regain *regain,
 		max(queue_us, regain_jitter_us(regain));
 	regain->queued_rate = minmax_get(&regain->rate);
 	regain->queued_trip = regain->trips;
+	regain->left_rate = 0;
 	regain->interrupted = false;
 }
 
@@ -417,6 +422,10 @@ static u32 regain_update(struct iscsit_regain *regain,
 	regain_measure(regain, tp);
 	if (tcp->reductions != regain->reductions)
 		regain_reduced(regain, tcp, tp);
+	/* Much less since a queue has overflowed is all that there is. */
+	if (regain->left_rate && !regain_waits(regain) &&
+	    regain->left_rate < minmax_get(&regain->rate) / 8 * 5)
+		minmax_reset(&regain->rate, regain->trips, regain->left_rate);
 
 	return regain_carried(regain, minmax_get(&regain->rate));
 }

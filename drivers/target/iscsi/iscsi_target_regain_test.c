@@ -458,6 +458,30 @@ static void a_loss_before_the_first_look(struct kunit *test)
 	expect_trip(test, 0, 80);
 }
 
+/* Less than five eighths of it since then are what there is. */
+static void less_since_a_queue_overflowed(struct kunit *test)
+{
+	static const struct {
+		u32 carries;
+		u32 ssthresh;
+	} cases[] = {
+		{ 63, 75 },
+		{ 61, 61 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		carry(t, CARRIED);
+		reduce(t, 8000, ISCSIT_CAUSE_RECOVERY);
+		t->carries = cases[i].carries;
+		pass_trips(t, 33);
+		set_window(t, 60);
+		expect_trip(test, 0, cases[i].ssthresh);
+		pass_trips(t, 512);
+	}
+}
+
 /* Four times as long, and as much is delivered: four times as much it holds */
 static void a_path_that_became_longer(struct kunit *test)
 {
@@ -1152,6 +1176,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_mark),
 	KUNIT_CASE(a_tail_loss),
 	KUNIT_CASE(a_loss_before_the_first_look),
+	KUNIT_CASE(less_since_a_queue_overflowed),
 	KUNIT_CASE(a_path_that_became_longer),
 	KUNIT_CASE(a_queue_that_less_leaves_as_it_is),
 	KUNIT_CASE(a_queue_that_is_longer_for_a_late_ack),
