@@ -46,7 +46,7 @@
  * eight after the queue, and while there is none, a little more than what is
  * delivered is tried there: half of what that queue holds, and no more than a
  * sixteenth, or two packets. What is regained after the wait is no more than
- * was delivered meanwhile, if that was less than five eighths of it: the path
+ * was delivered meanwhile, if that was less than nine sixteenths of it: the path
  * may have become slower, and its queue overflows each time that it is.
  *
  * A reduction at no queue was by chance, and asks for no such wait; where there
@@ -131,9 +131,13 @@
 #define REGAIN_MAX_WAIT_TRIPS	256
 /* But where others have taken the path, or to try a little */
 #define REGAIN_SHORT_WAIT_TRIPS	8
+/* Until TCP's rate is one of after a reduction */
+#define REGAIN_TOLD_TRIPS	2
 /* So many packets lost in a round trip, and one of so many, are no chance. */
 #define REGAIN_LOST_PKTS	8
 #define REGAIN_LOST_PART	32
+/* A login, and the scan for disks, are no more packets. */
+#define REGAIN_LOGIN_PKTS	64
 /* fq counts the headers of a packet, too: this many bytes, at most. */
 #define REGAIN_HEADER_BYTES	100
 /* A rate is packets per microsecond, times two to the power of this. */
@@ -231,6 +235,7 @@ static void regain_measure(struct iscsit_regain *regain,
 		minmax_reset(&regain->queue_us, regain->trips, 0);
 		/* And nothing is waited for any more. */
 		regain->queued_trip = regain->trips - regain->wait_trips - 1;
+		regain->left_rate = 0;
 	}
 	minmax_running_max(&regain->queue_us, REGAIN_LONG_TRIPS, regain->trips,
 			   regain_queue_us(regain, srtt_us));
@@ -242,7 +247,9 @@ static void regain_measure(struct iscsit_regain *regain,
 	minmax_running_max(&regain->rate, REGAIN_TRIPS, regain->trips, rate);
 	minmax_running_max(&regain->long_rate, REGAIN_LONG_TRIPS, regain->trips,
 			   rate);
-	if (regain->trips != regain->queued_trip)
+	/* TCP's may be of before the reduction for as long. */
+	if (regain->trips - regain->queued_trip > REGAIN_TOLD_TRIPS &&
+	    regain->trips - regain->queued_trip <= regain->wait_trips)
 		regain->left_rate = max(regain->left_rate, rate);
 }
 
@@ -294,7 +301,9 @@ static void regain_reduced(struct iscsit_regain *regain,
 	bool marked = tcp->reduced_cause == ISCSIT_CAUSE_CWR_LOCAL ||
 		      tcp->reduced_cause == ISCSIT_CAUSE_CWR_ECN;
 	/* Of so few packets one that is acknowledged late is as much. */
-	bool few = (regain->starting || regain->interrupted) &&
+	bool few = (regain->starting ||
+		    (regain->interrupted &&
+		     tp->delivered <= REGAIN_LOGIN_PKTS)) &&
 		   tp->prior_cwnd <= TCP_INIT_CWND;
 	bool queued = !few && !regain_no_queue(regain, queue_us);
 	bool chance = regain->chance && regain_small_queue(regain, queue_us) &&
@@ -321,6 +330,21 @@ static void regain_mistaken(struct iscsit_regain *regain, struct tcp_sock *tp)
 	regain->chance = false;
 	regain->overflow = true;
 	regain_wait(regain, tp, 0);
+}
+
+/*
+ * Less has been delivered since such a reduction than even Reno's leaves of a
+ * path and of a queue of an eighth of it: that is all that there is by now.
+ */
+static void regain_forget(struct iscsit_regain *regain)
+{
+	u32 left = regain->left_rate;
+
+	regain->left_rate = 0;
+	if (!left || left >= minmax_get(&regain->rate) / 16 * 9)
+		return;
+	minmax_reset(&regain->rate, regain->trips, left);
+	regain->queued_rate = left;
 }
 
 /* More is not tried yet. */
@@ -416,16 +440,15 @@ static u32 regain_update(struct iscsit_regain *regain,
 		regain->trip_delivered = tp->delivered;
 		regain->trip_lost = tp->lost;
 		minmax_reset(&regain->rtt_us, 0, tp->srtt_us >> 3);
-		/* But that a login was interrupted, which is no more. */
-		regain->interrupted = tp->snd_ssthresh <= TCP_INIT_CWND;
+		/* But that of a login was interrupted. */
+		regain->interrupted = tp->snd_ssthresh <= TCP_INIT_CWND &&
+				      tp->delivered <= REGAIN_LOGIN_PKTS;
 	}
 	regain_measure(regain, tp);
 	if (tcp->reductions != regain->reductions)
 		regain_reduced(regain, tcp, tp);
-	/* Much less since a queue has overflowed is all that there is. */
-	if (regain->left_rate && !regain_waits(regain) &&
-	    regain->left_rate < minmax_get(&regain->rate) / 8 * 5)
-		minmax_reset(&regain->rate, regain->trips, regain->left_rate);
+	if (!regain_waits(regain))
+		regain_forget(regain);
 
 	return regain_carried(regain, minmax_get(&regain->rate));
 }

@@ -458,28 +458,56 @@ static void a_loss_before_the_first_look(struct kunit *test)
 	expect_trip(test, 0, 80);
 }
 
-/* Less than five eighths of it since then are what there is. */
+/* Less than nine sixteenths of it until more is tried are what there is. */
 static void less_since_a_queue_overflowed(struct kunit *test)
 {
 	static const struct {
-		u32 carries;
+		u32 at_first;
+		u32 later;
+		u32 cwnd;
 		u32 ssthresh;
 	} cases[] = {
-		{ 63, 75 },
-		{ 61, 61 },
+		{ 57, 57, 50, 62 },
+		{ 54, 54, 50, 54 },
+		/* TCP may tell of what was before for two round trips. */
+		{ CARRIED, 54, 50, 54 },
+		{ 54, 70, 70, 87 },
 	};
 	struct regain_test *t = test->priv;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(&t->regain, 0, sizeof(t->regain));
 		carry(t, CARRIED);
-		reduce(t, 8000, ISCSIT_CAUSE_RECOVERY);
-		t->carries = cases[i].carries;
-		pass_trips(t, 33);
-		set_window(t, 60);
+		reduce(t, 8000, ISCSIT_CAUSE_CWR_ECN);
+		set_window(t, CARRIED);
+		t->carries = cases[i].at_first;
+		pass_trips(t, 3);
+		set_window(t, 70);
+		t->carries = cases[i].later;
+		pass_trips(t, 29);
+		set_window(t, cases[i].cwnd);
+		pass_trips(t, 1);
+		set_window(t, cases[i].cwnd);
 		expect_trip(test, 0, cases[i].ssthresh);
-		pass_trips(t, 512);
 	}
+}
+
+/* Which tell nothing once the path has turned out to be longer: it holds more. */
+static void as_much_since_a_path_became_longer(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	int i;
+
+	reduce(t, 8000, ISCSIT_CAUSE_CWR_ECN);
+	t->carries = 50;
+	t->tp.rate_interval_us = 4 * MIN_RTT_US;
+	for (i = 0; i < 9; i++) {
+		t->tp.packets_out = i < 5 ? 80 : 50;
+		trip(t, 3 * MIN_RTT_US);
+	}
+	set_window(t, 2 * CARRIED);
+	expect_trip(test, 3 * MIN_RTT_US, 2 * CARRIED + CARRIED / 2);
 }
 
 /* Four times as long, and as much is delivered: four times as much it holds */
@@ -648,6 +676,9 @@ static void much_more_where_slow_start_was_interrupted(struct kunit *test)
 		{ true, MIN_RTT_US / 64 + 1, 0, CARRIED, 106 },
 		{ true, 0, MIN_RTT_US / 8 + 1, CARRIED, 106 },
 		{ false, 0, 0, CARRIED, 106 },
+		/* A quarter more, and one, as a rate is rounded down */
+		{ true, 0, 0, 124, 186 },
+		{ true, 0, 0, 125, 132 },
 	};
 	struct regain_test *t = test->priv;
 	int i;
@@ -704,11 +735,14 @@ static void much_more_where_few_packets_have_been_left(struct kunit *test)
 {
 	static const struct {
 		u32 left;
+		u32 delivered;
 		u32 ssthresh;
 	} cases[] = {
-		{ 4, 6 },
-		{ TCP_INIT_CWND, 15 },
-		{ TCP_INIT_CWND + 1, TCP_INIT_CWND + 1 },
+		{ 4, 0, 6 },
+		{ TCP_INIT_CWND, 64, 15 },
+		{ TCP_INIT_CWND + 1, 0, TCP_INIT_CWND + 1 },
+		/* That was no login. */
+		{ TCP_INIT_CWND, 65, TCP_INIT_CWND },
 	};
 	struct regain_test *t = test->priv;
 	int i;
@@ -716,10 +750,38 @@ static void much_more_where_few_packets_have_been_left(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		memset(&t->regain, 0, sizeof(t->regain));
 		t->carries = cases[i].left;
+		t->tp.delivered = cases[i].delivered - CARRIED;
 		set_window(t, cases[i].left);
 		trip(t, 0);
 		set_window(t, cases[i].left);
 		expect_trip(test, MIN_RTT_US / 8 + 1, cases[i].ssthresh);
+	}
+}
+
+/* Until more has been delivered than a login */
+static void much_more_where_a_login_was_interrupted_twice(struct kunit *test)
+{
+	static const struct {
+		u32 delivered;
+		u32 ssthresh;
+	} cases[] = {
+		{ 64, 15 },
+		{ 65, TCP_INIT_CWND },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	t->carries = TCP_INIT_CWND;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(&t->regain, 0, sizeof(t->regain));
+		t->tp.delivered = -CARRIED;
+		set_window(t, TCP_INIT_CWND);
+		trip(t, 0);
+		t->tp.delivered = cases[i].delivered - CARRIED;
+		reduce(t, MIN_RTT_US / 2, ISCSIT_CAUSE_CWR_TLP);
+		trip(t, 0);
+		set_window(t, TCP_INIT_CWND);
+		expect_trip(test, 0, cases[i].ssthresh);
 	}
 }
 
@@ -1177,6 +1239,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_tail_loss),
 	KUNIT_CASE(a_loss_before_the_first_look),
 	KUNIT_CASE(less_since_a_queue_overflowed),
+	KUNIT_CASE(as_much_since_a_path_became_longer),
 	KUNIT_CASE(a_path_that_became_longer),
 	KUNIT_CASE(a_queue_that_less_leaves_as_it_is),
 	KUNIT_CASE(a_queue_that_is_longer_for_a_late_ack),
@@ -1187,6 +1250,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(much_more_where_slow_start_was_interrupted),
 	KUNIT_CASE(much_more_where_a_login_was_interrupted),
 	KUNIT_CASE(much_more_where_few_packets_have_been_left),
+	KUNIT_CASE(much_more_where_a_login_was_interrupted_twice),
 	KUNIT_CASE(longer_waits_without_gain),
 	KUNIT_CASE(long_ones_after_a_loss_at_a_queue),
 	KUNIT_CASE(none_after_a_loss_by_chance),

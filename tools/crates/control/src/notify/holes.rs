@@ -22,7 +22,7 @@ pub(super) struct Holes {
     recovered_bytes: u64,
     /// When a full pipe, for a hole, last let nothing through.
     pub(super) blocked_us: Option<u64>,
-    /// When C was last made what came before such a hole.
+    /// When C was last made what came before such a hole, or behind it.
     slowed_us: Option<u64>,
 }
 
@@ -86,22 +86,18 @@ impl Notify {
         self.phase == Phase::Cruise && (1..=self.bdp_bytes()).contains(&cut_bytes)
     }
 
-    /// A hole lets nothing through. Where much less than C came before, and all of W had been asked for and fitted into
-    /// cwnd, that is what the path carries by now, or what other flows leave of it: which the next such hole tells.
+    /// A hole lets nothing through. Where much less than C came before, or comes behind it, and all of W had been asked for and
+    /// fitted into cwnd, that is what the path carries by now, or what other flows leave of it: which the next such hole tells.
     fn slow_down(&mut self, input: &Input<'_>, asked: u64) {
         let trip_us = self.rtt_us();
         let fills = self.path.cwnd_bytes() >= self.path_bytes() && self.phase == Phase::Cruise;
         // Where nobody tells of holes, this pause is all that is known of one.
         let before = if input.received.is_some() {
-            self.read.holes.first
+            self.read.holes.first.map(|(since_us, rate)| (since_us, rate.min(self.behind_hole(input.now_us, since_us))))
         } else {
             self.meter.before_pause(trip_us / 2).map(|rate| (self.moving_us, rate))
         };
         let Some((since_us, rate)) = before else { return };
-        // Some of what came before a hole may be of before the path became slower; within a round trip what comes behind it was
-        // sent before TCP knew of it, and the queue is full.
-        let behind = if input.now_us - since_us <= trip_us { self.meter.before_pause(trip_us / 2) } else { None };
-        let rate = behind.map_or(rate, |behind| rate.min(behind));
         let full = fills && since_us.saturating_sub(self.read.short_us) >= 2 * trip_us;
         let most = self.capacity.min(per_second(asked, trip_us + self.read.late_us));
         // One overflow, or pause, tells once.
@@ -123,6 +119,14 @@ impl Notify {
         self.capacity = rate.max(self.capacity / SLOWER);
         self.window_bytes = self.window_for(self.capacity);
         self.reason = format!("{} kB/s before a loss", self.capacity / 1000);
+    }
+
+    /// What has come behind a hole, in bytes/s, `u64::MAX` where that says nothing. Some of what came before it may be of before
+    /// the path became slower; within a round trip what comes was sent before TCP knew of the hole, through a full queue.
+    fn behind_hole(&self, now_us: u64, since_us: u64) -> u64 {
+        let for_us = now_us.saturating_sub(since_us);
+        let tells = for_us <= self.path.min_rtt_us.into() && !self.in_slots();
+        self.meter.before_pause(for_us).filter(|_| tells).unwrap_or(u64::MAX)
     }
 
     /// The path seems to have become slower. What W was made for when it did before loses nothing on a path that has only become
@@ -242,17 +246,19 @@ mod tests {
 
     #[test]
     fn what_comes_behind_a_hole_within_a_round_trip_counts_if_it_is_less() {
-        for (behind, before, ago_us, capacity) in [
-            (RATE / 2, RATE / 4 * 3, RTT_US, RATE / 2),
-            (RATE / 2, RATE, RTT_US, RATE / 2),
-            (RATE / 2, RATE / 4 * 3, RTT_US + 1, RATE / 4 * 3), // what is repaired takes room
-            (RATE, RATE / 2, RTT_US, RATE / 2),
+        for (behind, before, ago_us, slots, capacity) in [
+            (RATE / 2, RATE / 4 * 3, RTT_US, false, RATE / 2),
+            (RATE / 2, RATE, RTT_US, false, RATE / 2),
+            (RATE / 2, RATE / 4 * 3, RTT_US + 1, false, RATE / 4 * 3), // what is repaired takes room
+            (RATE, RATE / 2, RTT_US, false, RATE / 2),
+            (RATE / 2, RATE / 4 * 3, RTT_US, true, RATE / 4 * 3),
         ] {
             let mut law = holed(behind, 400);
+            law.slots.trip_us = if slots { RTT_US } else { 0 };
             law.read.holes.first = Some((HOLE.now_us - ago_us, before));
             let received = Some(Received { out_of_order_pkts: 1, ..Received::default() });
             law.slow_down(&Input { received, ..HOLE }, law.window_bytes);
-            assert_eq!(law.capacity, capacity, "{behind} B/s behind {before}, {ago_us} us");
+            assert_eq!(law.capacity, capacity, "{behind} B/s behind {before}, {ago_us} us, {slots}");
         }
     }
 
