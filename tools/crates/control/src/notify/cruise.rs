@@ -375,6 +375,11 @@ impl Notify {
         // Nor is the latest round trip any better.
         let lately = self.average(self.trip_us()).unwrap_or(0);
         let lacks = far && full && no_queue && much_slower(lately, self.capacity);
+        let long = queue_us > self.queue_high_us();
+        if long && standing_us <= self.queue_high_us() {
+            // The next page may show that it stands, unless W changes.
+            return;
+        }
         if self.window_bytes < most && slow && !lacks {
             // Where a request more brought nothing, more of them would take what others have.
             let busy = standing_us > self.slack_us();
@@ -394,7 +399,6 @@ impl Notify {
         // More has arrived in this read, before the path became slower for some time, or others came, who have gone.
         let alone = !shared && self.read.losses.last_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
         let had_more = alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
-        let long = queue_us > self.queue_high_us();
         // More arrives than a link that is full at C brings: what waits may wait for no link. Near by it has no time to tell.
         let more = !shared && self.looks_finely() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
         let unsure = slow || unproven || none || more;
@@ -1100,7 +1104,7 @@ pub(super) mod tests {
             law.capacity = 2_000_000;
             let goal = law.window_for(law.capacity);
             law.window_bytes = goal;
-            law.grow(100 * RTT_US, goal, 1_850_000, standing_us, 40_000, shared);
+            law.grow(100 * RTT_US, goal, 1_850_000, standing_us, standing_us.max(34_000), shared);
             assert_eq!((law.window_bytes, law.trial.is_some()), (goal + law.request(), standing_us > 0));
             law.read.losses.unanswered = losses;
             if let Some((aim, before)) = law.trial.take() {
@@ -1108,6 +1112,25 @@ pub(super) mod tests {
             }
             assert_eq!((law.window_bytes > goal, law.capacity), (capacity.is_none(), capacity.unwrap_or(2_000_000)));
             assert_eq!(law.gaps.until_us == 0, capacity.is_none());
+        }
+    }
+
+    /// The next page may show that it stands. High is more than 34 ms here.
+    #[test]
+    fn nothing_is_tried_at_a_high_queue_that_one_page_shows() {
+        for (rate, standing_us, queue_us, grows) in [
+            (1_850_000, 30_000, 34_100, false),
+            (1_850_000, 30_000, 34_000, true),
+            (1_850_000, 34_100, 34_100, true),
+            (1_000_000, 30_000, 34_100, false),
+            (1_000_000, 34_100, 34_100, true),
+        ] {
+            let mut law = cruising(40_000);
+            (law.capacity, law.steps.gained) = (2_000_000, 1);
+            let goal = law.window_for(law.capacity);
+            law.window_bytes = goal;
+            law.grow(100 * RTT_US, goal, rate, standing_us, queue_us, false);
+            assert_eq!(law.window_bytes > goal, grows, "{rate} B/s, {standing_us} {queue_us} us");
         }
     }
 
