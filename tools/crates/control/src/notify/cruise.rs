@@ -118,7 +118,9 @@ pub(super) fn much_slower(rate: u64, capacity: u64) -> bool {
 impl Notify {
     pub(super) fn cruise(&mut self, input: &Input<'_>) {
         // At each look: while a change of the request size drains the queue pages are few, or none.
-        self.read.reached = self.read.reached.max(self.rate().unwrap_or(0).min(self.capacity));
+        let rate = self.rate().unwrap_or(0);
+        self.read.reached = self.read.reached.max(rate.min(self.capacity));
+        self.look_for_takers(input.now_us, rate);
         // The target has seen what came of a change of W when it is asked a round trip later, with the queue that there
         // is; of a cut once what it took away has left the queue.
         let answer_us = self.trip_us() + self.trial.map_or(0, |(aim, _)| aim.emptied_us());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Holes in TCP's sequence, as this end sees them: the first that is known of a loss.
 
-use super::cruise::much_slower;
+use super::cruise::{much_slower, patience_us};
 use super::drain::Drain;
-use super::{Notify, Phase, RECOVERY_TRIPS};
+use super::{Notify, Phase, RECOVERY_TRIPS, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::per_second;
 
@@ -24,6 +24,8 @@ pub(super) struct Holes {
     pub(super) blocked_us: Option<u64>,
     /// When C was last made what came before such a hole, or behind it.
     slowed_us: Option<u64>,
+    /// Since when no less arrives than ever in this read.
+    whole_us: Option<u64>,
 }
 
 impl Notify {
@@ -136,6 +138,18 @@ impl Notify {
         let again = self.read.holes.slowed_us.take().is_some_and(|us| now_us - us > settles_us);
         self.read.holes.slowed_us = (!again).then_some(now_us);
         again
+    }
+
+    /// Others, who take more each time that they make the path seem slower, take something all the time: where nobody has for so
+    /// long, nobody did.
+    pub(super) fn look_for_takers(&mut self, now_us: u64, rate: u64) {
+        let long_us = patience_us(THRESHOLD_TRIPS, self.trip_us());
+        let holes = &mut self.read.holes;
+        let whole = !much_slower(rate, self.read.reached);
+        holes.whole_us = holes.whole_us.or(Some(now_us)).filter(|_| whole);
+        if holes.whole_us.is_some_and(|us| now_us - us >= long_us) {
+            holes.slowed_us = None;
+        }
     }
 
     /// Within so long there was a hole in TCP's sequence.
@@ -310,6 +324,25 @@ mod tests {
             assert!((least..=least + 1_000).contains(&law.capacity), "{}", law.capacity);
             // The next one tells of a slower path again.
             assert_eq!(law.read.holes.slowed_us.is_some(), !others);
+        }
+    }
+
+    /// 50 round trips are a second here; the rate is that of all looks but one.
+    #[test]
+    fn where_all_has_arrived_for_long_nobody_takes_more_each_time() {
+        for (rate, once, us, forgotten) in [
+            (RATE / 8 * 7, RATE, 1_000_000, true),
+            (RATE / 8 * 7, RATE, 999_999, false),
+            (RATE / 8 * 7 - 1, RATE, 1_000_000, false),
+            (RATE, RATE / 8 * 7 - 1, 1_000_000, false),
+        ] {
+            let mut law = holed(RATE / 2, 400);
+            law.slow_down(&HOLE, law.window_bytes);
+            law.read.reached = RATE;
+            law.look_for_takers(HOLE.now_us, rate);
+            law.look_for_takers(HOLE.now_us + us / 2, once);
+            law.look_for_takers(HOLE.now_us + us, rate);
+            assert_eq!(law.read.holes.slowed_us.is_none(), forgotten, "{rate} {once} B/s for {us} us");
         }
     }
 
