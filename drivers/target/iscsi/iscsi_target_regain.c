@@ -447,7 +447,7 @@ static u32 regain_update(struct iscsit_regain *regain,
 	regain_measure(regain, tp);
 	if (tcp->reductions != regain->reductions)
 		regain_reduced(regain, tcp, tp);
-	if (!regain_waits(regain))
+	if (regain->trips - regain->queued_trip > regain->wait_trips)
 		regain_forget(regain);
 
 	return regain_carried(regain, minmax_get(&regain->rate));

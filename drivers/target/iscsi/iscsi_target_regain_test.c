@@ -493,6 +493,21 @@ static void less_since_a_queue_overflowed(struct kunit *test)
 	}
 }
 
+/* But not yet where a loss by chance that follows a gain is not waited for. */
+static void as_much_where_more_is_tried_at_once(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	reduce(t, 0, ISCSIT_CAUSE_CWR_ECN);
+	pass_trips(t, 3);
+	carry(t, 120);
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	t->carries = 50;
+	trip(t, 0);
+	set_window(t, 60);
+	expect_trip(test, 0, 75);
+}
+
 /* Which tell nothing once the path has turned out to be longer: it holds more. */
 static void as_much_since_a_path_became_longer(struct kunit *test)
 {
@@ -1239,6 +1254,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_tail_loss),
 	KUNIT_CASE(a_loss_before_the_first_look),
 	KUNIT_CASE(less_since_a_queue_overflowed),
+	KUNIT_CASE(as_much_where_more_is_tried_at_once),
 	KUNIT_CASE(as_much_since_a_path_became_longer),
 	KUNIT_CASE(a_path_that_became_longer),
 	KUNIT_CASE(a_queue_that_less_leaves_as_it_is),

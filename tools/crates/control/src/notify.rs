@@ -415,7 +415,7 @@ impl Notify {
             Phase::Rest => (),
             Phase::Start => {
                 self.found = Found::new(self.capacity);
-                (self.read.bunches.grown_us, self.read.choked_us) = (None, None);
+                (self.read.bunches.grown_us, self.read.choked_us, self.read.holes.whole_us) = (None, None, None);
             }
             Phase::Cruise => self.window_bytes = self.window_for(self.capacity),
         }
@@ -760,6 +760,9 @@ mod tests {
             }
             let losses = &law.read.losses;
             assert_eq!((losses.unanswered > 0, losses.chance_us.is_some()), (told, told), "asked for at {asked_us} us");
+            // But that it was a mark is known of the latest.
+            law.note(PathState { cwr_ecn: 1, ..lost });
+            assert!(law.read.losses.marked && law.read.losses.chance_us.is_none(), "asked for at {asked_us} us");
         }
     }
 

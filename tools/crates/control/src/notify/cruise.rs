@@ -378,8 +378,11 @@ impl Notify {
         let lately = self.average(self.trip_us()).unwrap_or(0);
         let lacks = far && full && no_queue && much_slower(lately, self.capacity);
         let long = queue_us > self.queue_high_us();
-        if long && standing_us <= self.queue_high_us() {
+        if self.queue_us() > self.queue_high_us() && standing_us <= self.queue_high_us() {
             // The next page may show that it stands, unless W changes.
+            if !far {
+                self.steps.short_us = None;
+            }
             return;
         }
         if self.window_bytes < most && slow && !lacks {
@@ -1102,11 +1105,11 @@ pub(super) mod tests {
             (40_000, 500_000, 1, true, Some(2_000_000)),
             (40_000, 0, 0, true, Some(2_000_000)),
         ] {
-            let mut law = cruising(40_000);
+            let mut law = cruising(34_000);
             law.capacity = 2_000_000;
             let goal = law.window_for(law.capacity);
             law.window_bytes = goal;
-            law.grow(100 * RTT_US, goal, 1_850_000, standing_us, standing_us.max(34_000), shared);
+            law.grow(100 * RTT_US, goal, 1_850_000, standing_us, 40_000, shared);
             assert_eq!((law.window_bytes, law.trial.is_some()), (goal + law.request(), standing_us > 0));
             law.read.losses.unanswered = losses;
             if let Some((aim, before)) = law.trial.take() {
@@ -1117,22 +1120,24 @@ pub(super) mod tests {
         }
     }
 
-    /// The next page may show that it stands. High is more than 34 ms here.
+    /// The next page may show that it stands, of a request more and of steps. High is more than 34 ms here.
     #[test]
     fn nothing_is_tried_at_a_high_queue_that_one_page_shows() {
-        for (rate, standing_us, queue_us, grows) in [
-            (1_850_000, 30_000, 34_100, false),
-            (1_850_000, 30_000, 34_000, true),
-            (1_850_000, 34_100, 34_100, true),
-            (1_000_000, 30_000, 34_100, false),
-            (1_000_000, 34_100, 34_100, true),
+        for (rate, most, before_us, queue_us, grows) in [
+            (1_850_000, false, 30_000, 34_100, false),
+            (1_850_000, false, 30_000, 34_000, true),
+            (1_850_000, false, 34_100, 30_000, true),
+            (1_850_000, false, 34_100, 34_100, true),
+            (1_000_000, true, 30_000, 34_100, false),
+            (1_000_000, true, 34_100, 34_100, true),
         ] {
-            let mut law = cruising(40_000);
+            let mut law = cruising(queue_us);
             (law.capacity, law.steps.gained) = (2_000_000, 1);
             let goal = law.window_for(law.capacity);
-            law.window_bytes = goal;
-            law.grow(100 * RTT_US, goal, rate, standing_us, queue_us, false);
-            assert_eq!(law.window_bytes > goal, grows, "{rate} B/s, {standing_us} {queue_us} us");
+            law.window_bytes = goal + if most { law.slack_bytes() } else { 0 };
+            let (window_bytes, queue_us) = (law.window_bytes, u64::from(queue_us));
+            law.grow(100 * RTT_US, goal, rate, queue_us.min(before_us), queue_us.max(before_us), false);
+            assert_eq!(law.window_bytes > window_bytes, grows, "{rate} B/s, {most}, {before_us} {queue_us} us");
         }
     }
 

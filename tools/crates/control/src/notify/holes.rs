@@ -24,8 +24,8 @@ pub(super) struct Holes {
     pub(super) blocked_us: Option<u64>,
     /// When C was last made what came before such a hole, or behind it.
     slowed_us: Option<u64>,
-    /// Since when no less arrives than ever in this read.
-    whole_us: Option<u64>,
+    /// Since when, in Cruise, not much less arrives than ever in this read, nor has the path seemed to be slower.
+    pub(super) whole_us: Option<u64>,
 }
 
 impl Notify {
@@ -136,7 +136,7 @@ impl Notify {
     pub(super) fn slows_again(&mut self, now_us: u64) -> bool {
         let settles_us = RECOVERY_TRIPS * self.rtt_us() + self.rate_span_us();
         let again = self.read.holes.slowed_us.take().is_some_and(|us| now_us - us > settles_us);
-        self.read.holes.slowed_us = (!again).then_some(now_us);
+        (self.read.holes.slowed_us, self.read.holes.whole_us) = ((!again).then_some(now_us), None);
         again
     }
 
@@ -337,8 +337,10 @@ mod tests {
             (RATE, RATE / 8 * 7 - 1, 1_000_000, false),
         ] {
             let mut law = holed(RATE / 2, 400);
-            law.slow_down(&HOLE, law.window_bytes);
             law.read.reached = RATE;
+            law.look_for_takers(0, RATE);
+            law.slow_down(&HOLE, law.window_bytes);
+            // What arrived before does not count.
             law.look_for_takers(HOLE.now_us, rate);
             law.look_for_takers(HOLE.now_us + us / 2, once);
             law.look_for_takers(HOLE.now_us + us, rate);
