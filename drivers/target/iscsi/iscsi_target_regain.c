@@ -205,6 +205,12 @@ static bool regain_longer(struct iscsit_regain *regain,
 	return true;
 }
 
+/* Round trips since the latest reduction that was no chance */
+static u32 regain_waited(const struct iscsit_regain *regain)
+{
+	return regain->trips - regain->queued_trip;
+}
+
 static void regain_measure(struct iscsit_regain *regain,
 			   const struct tcp_sock *tp)
 {
@@ -248,8 +254,8 @@ static void regain_measure(struct iscsit_regain *regain,
 	minmax_running_max(&regain->long_rate, REGAIN_LONG_TRIPS, regain->trips,
 			   rate);
 	/* TCP's may be of before the reduction for as long. */
-	if (regain->trips - regain->queued_trip > REGAIN_TOLD_TRIPS &&
-	    regain->trips - regain->queued_trip <= regain->wait_trips)
+	if (regain_waited(regain) > REGAIN_TOLD_TRIPS &&
+	    regain_waited(regain) <= regain->wait_trips)
 		regain->left_rate = max(regain->left_rate, rate);
 }
 
@@ -350,7 +356,7 @@ static void regain_forget(struct iscsit_regain *regain)
 /* More is not tried yet. */
 static bool regain_waits(const struct iscsit_regain *regain)
 {
-	return regain->trips - regain->queued_trip <= regain->wait_trips &&
+	return regain_waited(regain) <= regain->wait_trips &&
 	       !(regain->chance && regain_gained(regain));
 }
 
@@ -447,7 +453,7 @@ static u32 regain_update(struct iscsit_regain *regain,
 	regain_measure(regain, tp);
 	if (tcp->reductions != regain->reductions)
 		regain_reduced(regain, tcp, tp);
-	if (regain->trips - regain->queued_trip > regain->wait_trips)
+	if (regain_waited(regain) > regain->wait_trips)
 		regain_forget(regain);
 
 	return regain_carried(regain, minmax_get(&regain->rate));
@@ -476,7 +482,7 @@ static u32 regain_most(const struct iscsit_regain *regain,
 	if (!regain_waits(regain))
 		return pkts + max(pkts / part, 1U);
 	if (regain->chance && regain_no_queue(regain, queue_us) &&
-	    regain->trips - regain->queued_trip > REGAIN_SHORT_WAIT_TRIPS)
+	    regain_waited(regain) > REGAIN_SHORT_WAIT_TRIPS)
 		return carried + max(regain_beyond(regain, carried), 1U) + 1;
 	return 0;
 }

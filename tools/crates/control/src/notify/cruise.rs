@@ -377,7 +377,6 @@ impl Notify {
         // Nor is the latest round trip any better.
         let lately = self.average(self.trip_us()).unwrap_or(0);
         let lacks = far && full && no_queue && much_slower(lately, self.capacity);
-        let long = queue_us > self.queue_high_us();
         if self.queue_us() > self.queue_high_us() && standing_us <= self.queue_high_us() {
             // The next page may show that it stands, unless W changes.
             if !far {
@@ -404,6 +403,7 @@ impl Notify {
         // More has arrived in this read, before the path became slower for some time, or others came, who have gone.
         let alone = !shared && self.read.losses.last_us.is_none_or(|lost_us| now_us - lost_us >= LOST_US);
         let had_more = alone && much_slower(self.capacity, self.read.reached) && queue_us < self.request_us();
+        let long = queue_us > self.queue_high_us();
         // More arrives than a link that is full at C brings: what waits may wait for no link. Near by it has no time to tell.
         let more = !shared && self.looks_finely() && rate > self.capacity.saturating_add(self.capacity / 128 + packet);
         let unsure = slow || unproven || none || more;
