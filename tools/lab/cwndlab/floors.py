@@ -32,6 +32,9 @@ from cwndlab.paths import LabError
 from cwndlab.result import back_by_s, jain, settles_s, time_back_s
 from cwndlab.scenario import PACKET_BYTES
 
+NAMES = (
+    "oracle stock loss queue flat soon soon-oracle fair storm win flow timeout alone iops p99 back drop"  # as above
+).split()
 SHARE = 0.97
 LOST_SHARE = 1e-4
 QUEUE_RTT, QUEUE_PKTS = 0.25, 4
@@ -190,8 +193,9 @@ def look(lines: list[dict[str, Any]], where: str) -> dict[str, Any]:
     if not sweeps:
         raise LabError(f"{where}: no sweep has been started there")
     wanted = sweeps[-1]["cells"]
+    known = sweeps[-1].get("known_breaks", {})
     measured = {name for name, keys in wanted.items() if name in cells and keys.items() <= cells[name]["runs"].items()}
-    rows = [row(cells[name], runs) for name in wanted if name in measured]
+    rows = [row(cells[name], runs) | {"known_breaks": known.get(name, [])} for name in wanted if name in measured]
 
     def of(name: str, chosen: list[dict[str, Any]]) -> float | None:
         return mean([r[name] for r in chosen if r[name]])
@@ -209,3 +213,8 @@ def look(lines: list[dict[str, Any]], where: str) -> dict[str, Any]:
         },
         "mean_broken": gentle is not None and gentle < GENTLE_MEAN,
     }
+
+
+def holds(found: dict[str, Any]) -> bool:
+    """Whether nothing breaks that was not known to, of what `look` has found."""
+    return not found["mean_broken"] and all(set(row["breaks"]) <= set(row["known_breaks"]) for row in found["rows"])

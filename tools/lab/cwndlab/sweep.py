@@ -4,7 +4,7 @@
 The results are JSON lines, only ever appended to, and of three kinds. A "run" is one run's figures,
 under a key made from all that determines it: who has a key need not run it again. A "cell" says
 which runs are a finished cell's. A "sweep" says which cells there are, and by which runs one sees
-that a cell is of now: not of another kernel or daemon. The last of a name counts.
+that a cell is of now: not of another kernel or daemon; and which floors are known to break. The last of a name counts.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cwndlab import boot, oracle, result, runs
+from cwndlab import boot, floors, oracle, result, runs
 from cwndlab.images import Images
 from cwndlab.oracle import CLIMB_RUNS
 from cwndlab.paths import CONFIGS, GUEST_SCRIPTS, LabError
@@ -56,6 +56,7 @@ class File(Section):
     defaults: dict[str, Any] = {}
     sets: dict[str, dict[str, Any]] = {}
     cells: tuple[Block, ...]
+    known_breaks: dict[str, tuple[str, ...]] = {}
 
 
 class Cell(Section):
@@ -64,6 +65,7 @@ class Cell(Section):
     variants: tuple[str, ...]
     oracle: Oracle
     oracle_runs: int
+    known_breaks: tuple[str, ...]
 
     def of(self, variant: str) -> Scenario:
         """The scenario as the variant runs it."""
@@ -151,6 +153,7 @@ def _block_cells(file: File, block: Block, path: Path) -> Iterator[Cell]:
             variants=block.variants or file.variants,
             oracle=block.oracle or file.oracle,
             oracle_runs=file.oracle_runs,
+            known_breaks=file.known_breaks.get(name, ()),
         )
 
 
@@ -166,6 +169,12 @@ def load(path: Path) -> list[Cell]:
             raise LabError(f"{path}: two cells are called {cell.name}; give their [[cells]] different names")
         if same.setdefault(json.dumps(_essence(cell.scenario.resolved())), cell.name) == cell.name:
             cells[cell.name] = cell
+    for name, broken in file.known_breaks.items():
+        if name not in cells:
+            raise LabError(f"{path}: known_breaks: no cell is called {name}; there are: {', '.join(cells)}")
+        for floor in broken:
+            if floor.partition("@")[0] not in floors.NAMES:
+                raise LabError(f"{path}: known_breaks.{name}: no floor is called {floor}; known: {', '.join(floors.NAMES)}")
     return list(cells.values())
 
 
@@ -316,7 +325,8 @@ def run(
     begun = time.monotonic()
     with opened(output) as store, runs.Bench(images, at_once) as bench:
         current = {cell.name: {v: key_of(images, cell.of(v), v) for v in cell.variants} for cell in cells}
-        store.add("sweep", {"file": str(path), "cells": current})
+        known = {cell.name: cell.known_breaks for cell in cells if cell.known_breaks}
+        store.add("sweep", {"file": str(path), "cells": current, "known_breaks": known})
         most = sum(cell.most_runs for cell in chosen)
         minutes = sum(cell.most_runs * cell.cost_s for cell in chosen) / bench.at_once / 60
         runs.console.print(f"{len(chosen)} cells, at most {most} runs in about {minutes:.0f} minutes; to {output}")

@@ -67,7 +67,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "back s": _each_change(lambda change: NOTHING if change["back_s"] is None else f"{change['back_s']:.2f}"),
     "resent then kB/stock": _each_change(_resent),
     "oracle's settings": _static,
-    "breaks": lambda row: ", ".join(row["breaks"]) or NOTHING,
+    "breaks": lambda row: ", ".join(f"({b})" if b in row["known_breaks"] else b for b in row["breaks"]) or NOTHING,
 }
 EXPLAINED = (
     "Rates in MB/s over the whole read; last half, ÷, resent (of the bytes sent, in all and settled: 12 RTT + 0.5 s "
@@ -97,6 +97,11 @@ def remarks(found: dict[str, Any]) -> list[str]:
     lines.append(
         f"{len(broken)} of {len(found['rows'])} cells break a floor" + (f": {', '.join(broken)}." if broken else ".")
     )
+    if any(row["known_breaks"] for row in found["rows"]):
+        lines[-1] += " In brackets: known to break."
+    held = [f"{row['cell']} ({name})" for row in found["rows"] for name in row["known_breaks"] if name not in row["breaks"]]
+    if held:
+        lines.append(f"Known to break, but held: {', '.join(held)}.")
     if found["mean_broken"]:
         lines.append("The mean of feedback ÷ oracle over the loss-free cells at 100 Mbit/s is below its floor, 1.000.")
     if found["missing"]:

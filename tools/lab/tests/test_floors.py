@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-import pytest
+import json
 
-from cwndlab import floors, table
+import pytest
+from click.testing import CliRunner
+
+from cwndlab import cli, floors, sweep, table
 from cwndlab.paths import LabError
 from cwndlab.scenario import load
 
@@ -60,9 +63,15 @@ def changed(bytes_per_s, after_s=0, resent_bytes=0):
     return {"progress": {"t_s": t_s, "read_bytes": read_bytes}, "changes": [change]}
 
 
+def broken_of(made):
+    """What the one cell of a results file breaks."""
+    (row,) = floors.look(made, "a file")["rows"]
+    assert {name.partition("@")[0] for name in row["breaks"]} <= set(floors.NAMES)
+    return row["breaks"]
+
+
 def breaks(*settings, feedback=None, oracle=None, stock=None):
-    found = floors.look(lines(*settings, feedback=feedback or {}, oracle=oracle or {}, stock=stock or {}), "a file")
-    return found["rows"][0]["breaks"]
+    return broken_of(lines(*settings, feedback=feedback or {}, oracle=oracle or {}, stock=stock or {}))
 
 
 def test_a_good_cell_breaks_nothing():
@@ -138,8 +147,7 @@ def disks(*rates):
     ],
 )
 def test_floors_of_sharing(settings, feedback, others, broken):
-    found = floors.look(lines(*settings, feedback=feedback, **others), "a file")
-    assert found["rows"][0]["breaks"] == broken
+    assert broken_of(lines(*settings, feedback=feedback, **others)) == broken
 
 
 def test_a_change_is_shown_beside_stock():
@@ -160,6 +168,34 @@ def test_the_mean_over_the_loss_free_cells_at_100_mbit_has_its_own_floor():
     assert slow["means"]["feedback_to_oracle"] == pytest.approx(0.99)
     lossy = floors.look(lines("net.loss_pct=1", feedback={"throughput_bytes_per_s": 9.9e6}, oracle={}), "a file")
     assert not lossy["mean_broken"]
+
+
+def test_what_is_known_to_break_holds_but_nothing_else_does():
+    def found(known, **figures):
+        made = lines(feedback=figures, stock={}, oracle={})
+        made[0]["known_breaks"] = {"a": known}
+        return floors.look(made, "a file")
+
+    bad = {"cwnd_spread": 1}
+    assert floors.holds(found([])) and floors.holds(found(["flat"], **bad))
+    assert not floors.holds(found([], **bad)) and not floors.holds(found(["queue"], **bad))
+    assert not floors.holds(found(["flat"], **bad, standing_queue_us=5001))
+    slow = {"throughput_bytes_per_s": 9.9e6}  # only the mean breaks
+    assert not floors.holds(found(["oracle"], **slow))
+
+    header, line = table.grid(found(["flat"], **bad)["rows"])
+    assert line[header.index("breaks")] == "(flat)"
+    assert "1 of 1 cells break a floor: a. In brackets: known to break." in table.remarks(found(["flat"], **bad))
+    assert "Known to break, but held: a (flat)." in table.remarks(found(["flat"]))
+
+
+@pytest.mark.parametrize(("known", "exit_code"), [([], 1), (["flat"], 0)])
+def test_check_fails_by_what_is_not_known_to_break(tmp_path, known, exit_code):
+    made, path = lines(feedback={"cwnd_spread": 1}, stock={}, oracle={}), tmp_path / "results.jsonl"
+    made[0]["known_breaks"] = {"a": known}
+    path.write_text("".join(json.dumps({"format": sweep.FORMAT} | line) + "\n" for line in made))
+    assert CliRunner().invoke(cli.cli, ["table", str(path)]).exit_code == 0
+    assert CliRunner().invoke(cli.cli, ["table", str(path), "--check"]).exit_code == exit_code
 
 
 def test_the_limit_is_the_payload_and_follows_changes():

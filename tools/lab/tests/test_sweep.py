@@ -12,6 +12,7 @@ from cwndlab.scenario import PACKET_BYTES
 from cwndlab.uml import Uml
 
 HEAD = 'description = "a test"\n'
+KNOWN = "[known_breaks]\n"
 CELL = '[[cells]]\nname = "a"\nnet.rate_mbit = 100\nnet.rtt_ms = 20\nnet.queue_bdp = 1\n'
 
 
@@ -91,6 +92,8 @@ def test_a_list_of_tables_is_one_value(load):
         (HEAD + CELL + CELL, "two cells are called a"),
         (HEAD + CELL.replace('name = "a"\n', ""), "give the [[cells]] a name"),
         (HEAD + CELL + "net = 1\n", "test.toml"),
+        (HEAD + KNOWN + 'b = ["flat"]\n' + CELL, "known_breaks: no cell is called b; there are: a"),
+        (HEAD + KNOWN + 'a = ["fat"]\n' + CELL, "known_breaks.a: no floor is called fat; known: oracle, stock"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_file(load, text, said):
@@ -231,6 +234,12 @@ def test_only_some_cells_may_be_measured(monkeypatch, load, images, tmp_path):
     assert len(guests.sweep(load, text, output, "*-50*")) == 2
     with pytest.raises(LabError, match="--only x: no such cell; there are: a-100mbit, a-50mbit"):
         guests.sweep(load, text, output, "x")
+
+
+def test_the_results_say_which_floors_are_known_to_break(monkeypatch, load, images, tmp_path):
+    guests, output = Guests(monkeypatch, images, 0.99), tmp_path / "results.jsonl"
+    guests.sweep(load, HEAD + KNOWN + 'a = ["flat", "back@5s"]\n' + CELL, output)
+    assert sweep.read(output)[0]["known_breaks"] == {"a": ["flat", "back@5s"]}
 
 
 def test_two_sweeps_do_not_share_a_file(tmp_path):
