@@ -30,7 +30,7 @@ demo: build ## Compare reads with and without feedback; ends with a table (ENGIN
 	@$(LAB) demo --engine $(ENGINE) --output out/demo
 
 .PHONY: check
-check: deps ## All tests: kernel, tools, lab, and the real parts end to end
+check: deps ## All tests: kernel, tools, lab, the real parts end to end, and the law's floors (half an hour)
 	@ci/check
 
 .PHONY: stress

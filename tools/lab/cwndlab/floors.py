@@ -26,15 +26,15 @@ The floors are named by what they ask for:
 """
 
 import math
+from collections.abc import Container
 from typing import Any
 
 from cwndlab.paths import LabError
 from cwndlab.result import back_by_s, jain, settles_s, time_back_s
-from cwndlab.scenario import PACKET_BYTES
+from cwndlab.scenario import PACKET_BYTES, Scenario
 
-NAMES = (
-    "oracle stock loss queue flat soon soon-oracle fair storm win flow timeout alone iops p99 back drop"  # as above
-).split()
+NAMES = "oracle stock loss queue flat soon soon-oracle fair storm win flow timeout alone iops p99".split()
+CHANGE_NAMES = ("back", "drop")
 SHARE = 0.97
 LOST_SHARE = 1e-4
 QUEUE_RTT, QUEUE_PKTS = 0.25, 4
@@ -46,6 +46,11 @@ FAIR = 0.95
 STORM_SHARE = 0.01
 BESIDE_SHARE = 0.8
 GENTLE_MBIT, GENTLE_MEAN = 100, 1.0
+
+
+def names(scenario: Scenario) -> list[str]:
+    """The floors that there are where the path changes like that."""
+    return [*NAMES, *(f"{name}@{change.at_s:g}s" for change in scenario.net.changes for name in CHANGE_NAMES)]
 
 
 def row(cell: dict[str, Any], runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -215,6 +220,8 @@ def look(lines: list[dict[str, Any]], where: str) -> dict[str, Any]:
     }
 
 
-def holds(found: dict[str, Any]) -> bool:
-    """Whether nothing breaks that was not known to, of what `look` has found."""
-    return not found["mean_broken"] and all(set(row["breaks"]) <= set(row["known_breaks"]) for row in found["rows"])
+def holds(found: dict[str, Any], cells: Container[str]) -> bool:
+    """Whether these cells break only what is known, of what `look` has found; and the mean holds if none is missing."""
+    mean_holds = bool(found["missing"]) or not found["mean_broken"]
+    rows = [row for row in found["rows"] if row["cell"] in cells]
+    return mean_holds and all(set(row["breaks"]) <= set(row["known_breaks"]) for row in rows)

@@ -172,9 +172,10 @@ def load(path: Path) -> list[Cell]:
     for name, broken in file.known_breaks.items():
         if name not in cells:
             raise LabError(f"{path}: known_breaks: no cell is called {name}; there are: {', '.join(cells)}")
+        known = floors.names(cells[name].scenario)
         for floor in broken:
-            if floor.partition("@")[0] not in floors.NAMES:
-                raise LabError(f"{path}: known_breaks.{name}: no floor is called {floor}; known: {', '.join(floors.NAMES)}")
+            if floor not in known:
+                raise LabError(f"{path}: known_breaks.{name}: no floor is called {floor}; known: {', '.join(known)}")
     return list(cells.values())
 
 

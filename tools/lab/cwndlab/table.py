@@ -97,9 +97,10 @@ def remarks(found: dict[str, Any]) -> list[str]:
     lines.append(
         f"{len(broken)} of {len(found['rows'])} cells break a floor" + (f": {', '.join(broken)}." if broken else ".")
     )
-    if any(row["known_breaks"] for row in found["rows"]):
+    known = [(row, name) for row in found["rows"] for name in row["known_breaks"]]
+    if known:
         lines[-1] += " In brackets: known to break."
-    held = [f"{row['cell']} ({name})" for row in found["rows"] for name in row["known_breaks"] if name not in row["breaks"]]
+    held = [f"{row['cell']} ({name})" for row, name in known if name not in row["breaks"]]
     if held:
         lines.append(f"Known to break, but held: {', '.join(held)}.")
     if found["mean_broken"]:

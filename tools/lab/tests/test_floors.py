@@ -4,7 +4,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from cwndlab import cli, floors, sweep, table
+from cwndlab import cli, floors, images, sweep, table
 from cwndlab.paths import LabError
 from cwndlab.scenario import load
 
@@ -63,15 +63,15 @@ def changed(bytes_per_s, after_s=0, resent_bytes=0):
     return {"progress": {"t_s": t_s, "read_bytes": read_bytes}, "changes": [change]}
 
 
-def broken_of(made):
+def broken_of(*settings, **runs):
     """What the one cell of a results file breaks."""
-    (row,) = floors.look(made, "a file")["rows"]
-    assert {name.partition("@")[0] for name in row["breaks"]} <= set(floors.NAMES)
+    (row,) = floors.look(lines(*settings, **runs), "a file")["rows"]
+    assert set(row["breaks"]) <= set(floors.names(load("wan-100m-20ms", settings)))
     return row["breaks"]
 
 
 def breaks(*settings, feedback=None, oracle=None, stock=None):
-    return broken_of(lines(*settings, feedback=feedback or {}, oracle=oracle or {}, stock=stock or {}))
+    return broken_of(*settings, feedback=feedback or {}, oracle=oracle or {}, stock=stock or {})
 
 
 def test_a_good_cell_breaks_nothing():
@@ -147,7 +147,7 @@ def disks(*rates):
     ],
 )
 def test_floors_of_sharing(settings, feedback, others, broken):
-    assert broken_of(lines(*settings, feedback=feedback, **others)) == broken
+    assert broken_of(*settings, feedback=feedback, **others) == broken
 
 
 def test_a_change_is_shown_beside_stock():
@@ -170,32 +170,66 @@ def test_the_mean_over_the_loss_free_cells_at_100_mbit_has_its_own_floor():
     assert not lossy["mean_broken"]
 
 
+def known(breaks, cells=("a",), missing=(), **figures):
+    """What is found of a cell that is known to break these, and whether that holds."""
+    made = lines(feedback=figures, stock={}, oracle={})
+    made[0] |= {"cells": {name: {} for name in ("a", *missing)}, "known_breaks": {"a": breaks}}
+    found = floors.look(made, "a file")
+    return found, floors.holds(found, cells)
+
+
 def test_what_is_known_to_break_holds_but_nothing_else_does():
-    def found(known, **figures):
-        made = lines(feedback=figures, stock={}, oracle={})
-        made[0]["known_breaks"] = {"a": known}
-        return floors.look(made, "a file")
-
     bad = {"cwnd_spread": 1}
-    assert floors.holds(found([])) and floors.holds(found(["flat"], **bad))
-    assert not floors.holds(found([], **bad)) and not floors.holds(found(["queue"], **bad))
-    assert not floors.holds(found(["flat"], **bad, standing_queue_us=5001))
-    slow = {"throughput_bytes_per_s": 9.9e6}  # only the mean breaks
-    assert not floors.holds(found(["oracle"], **slow))
+    assert known([])[1] and known(["flat"], **bad)[1]
+    assert not known([], **bad)[1] and not known(["queue"], **bad)[1]
+    assert not known(["flat"], **bad, standing_queue_us=5001)[1]
+    assert known([], cells=("b",), **bad)[1]  # another one's
+    slow = {"throughput_bytes_per_s": 9.9e6}  # only the mean breaks, which is of all
+    assert not known([], **slow)[1] and known([], missing=("b",), **slow)[1]
 
-    header, line = table.grid(found(["flat"], **bad)["rows"])
+
+def test_the_table_has_in_brackets_what_is_known_to_break():
+    found, _ = known(["flat"], cwnd_spread=1)
+    header, line = table.grid(found["rows"])
     assert line[header.index("breaks")] == "(flat)"
-    assert "1 of 1 cells break a floor: a. In brackets: known to break." in table.remarks(found(["flat"], **bad))
-    assert "Known to break, but held: a (flat)." in table.remarks(found(["flat"]))
+    assert "1 of 1 cells break a floor: a. In brackets: known to break." in table.remarks(found)
+    assert "Known to break, but held: a (flat)." in table.remarks(known(["flat"])[0])
 
 
-@pytest.mark.parametrize(("known", "exit_code"), [([], 1), (["flat"], 0)])
-def test_check_fails_by_what_is_not_known_to_break(tmp_path, known, exit_code):
-    made, path = lines(feedback={"cwnd_spread": 1}, stock={}, oracle={}), tmp_path / "results.jsonl"
-    made[0]["known_breaks"] = {"a": known}
-    path.write_text("".join(json.dumps({"format": sweep.FORMAT} | line) + "\n" for line in made))
-    assert CliRunner().invoke(cli.cli, ["table", str(path)]).exit_code == 0
-    assert CliRunner().invoke(cli.cli, ["table", str(path), "--check"]).exit_code == exit_code
+@pytest.fixture
+def check(monkeypatch, tmp_path):
+    """Exit codes of `sweep`, and of `table --check`, where `a` and `b` break a floor, and some are known to."""
+    known = {}
+
+    def measure(_images, _file, _cells, _chosen, output, _jobs):
+        made = lines(feedback={"cwnd_spread": 1}, stock={}) + lines(cell="b", feedback={"cwnd_spread": 1}, stock={})
+        made.append({"kind": "sweep", "cells": {"a": {}, "b": {}}, "known_breaks": known})
+        output.write_text("".join(json.dumps({"format": sweep.FORMAT} | line) + "\n" for line in made))
+        return []
+
+    monkeypatch.setattr(images, "build", lambda *args, **kwargs: None)
+    monkeypatch.setattr(sweep, "run", measure)
+    file, output = tmp_path / "s.toml", tmp_path / "results.jsonl"
+    net = "net = {rate_mbit = 100, rtt_ms = 20, queue_bdp = %d}\n"
+    cells = "".join(f'[[cells]]\nname = "{name}"\n{net % queue_bdp}' for queue_bdp, name in enumerate("ab", 1))
+    file.write_text('description = "a test"\n' + cells)
+
+    def run(*argv):
+        return CliRunner().invoke(cli.cli, [*map(str, argv)]).exit_code
+
+    def both(cells, *options):
+        known.update((name, ["flat"]) for name in cells)
+        return run("sweep", file, "--output", output, *options), run("table", output, "--check")
+
+    return both
+
+
+def test_check_fails_by_what_is_not_known_to_break(check):
+    assert check("a") == (0, 1)
+    assert check("a", "--check") == (1, 1)
+    assert check("a", "--check", "--only", "b") == (1, 1)
+    assert check("a", "--check", "--only", "a") == (0, 1)
+    assert check("ab", "--check") == (0, 0)
 
 
 def test_the_limit_is_the_payload_and_follows_changes():

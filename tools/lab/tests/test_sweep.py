@@ -94,6 +94,7 @@ def test_a_list_of_tables_is_one_value(load):
         (HEAD + CELL + "net = 1\n", "test.toml"),
         (HEAD + KNOWN + 'b = ["flat"]\n' + CELL, "known_breaks: no cell is called b; there are: a"),
         (HEAD + KNOWN + 'a = ["fat"]\n' + CELL, "known_breaks.a: no floor is called fat; known: oracle, stock"),
+        (HEAD + KNOWN + 'a = ["back@5s"]\n' + CELL, "known_breaks.a: no floor is called back@5s; known: oracle"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_file(load, text, said):
@@ -238,7 +239,8 @@ def test_only_some_cells_may_be_measured(monkeypatch, load, images, tmp_path):
 
 def test_the_results_say_which_floors_are_known_to_break(monkeypatch, load, images, tmp_path):
     guests, output = Guests(monkeypatch, images, 0.99), tmp_path / "results.jsonl"
-    guests.sweep(load, HEAD + KNOWN + 'a = ["flat", "back@5s"]\n' + CELL, output)
+    change = "net.changes = [{at_s = 5, rtt_ms = 40}]\n"
+    guests.sweep(load, HEAD + 'oracle = "never"\n' + KNOWN + 'a = ["flat", "back@5s"]\n' + CELL + change, output)
     assert sweep.read(output)[0]["known_breaks"] == {"a": ["flat", "back@5s"]}
 
 

@@ -477,7 +477,7 @@ impl Notify {
     /// of what fills it as well; but no further than cwnd goes, or what has waited for cwnd would leave faster than the path
     /// carries.
     fn lengthened_bytes(&self) -> u64 {
-        let goal = self.window_for(self.capacity).saturating_sub(self.slack_bytes() / 2);
+        let goal = carried(self.capacity, self.late_trip_us()).saturating_add(self.slack_bytes() / 2).min(self.bound());
         // A queue that was short is shorter for it.
         let goal = if self.read.losses.shallow { self.least_full_bytes().min(goal) } else { goal };
         self.path.cwnd_bytes().saturating_add(self.late_bytes() + self.request()).min(goal).max(self.window_bytes)
@@ -508,15 +508,15 @@ impl Notify {
                 let emptied_us = emptied_us.min(before_us.saturating_sub(self.slack_us()));
                 let stays = more && queue_us + emptied_us / 2 > before_us;
                 if stays && !shared && !self.elsewhere(rate) && self.longer(now_us, before, emptied_us) {
+                    // Trains err by a few parts in a hundred: of a longer path that is more than a queue may hold. What is as near
+                    // to them was a busy link, which brings what it carries.
+                    let packet = per_second(self.path.mss_bytes.into(), self.rate_span_us());
+                    let reached = self.read.reached + packet;
+                    self.capacity = if reached > capacity / 32 * 31 { capacity.min(reached) } else { capacity };
                     self.path.min_rtt_us = self.path.srtt_us;
                     (self.longer_us, self.read.lengthened_us) = (self.path.srtt_us, Some(now_us));
                     self.read.held_requests = before.window_bytes / self.request_size().max(1);
                     self.read.late_us = before.late_us;
-                    // Trains err by a few parts in a hundred: of a longer path that is more than a queue may hold. A link that
-                    // was busy brought what it carries.
-                    let reached = self.read.reached + self.packet_rate();
-                    let busy = reached > before.capacity / 32 * 31;
-                    self.capacity = if busy { before.capacity.min(reached) } else { before.capacity };
                     if self.lost_by_itself(now_us) {
                         self.let_tcp_decide(now_us);
                     }
@@ -904,18 +904,21 @@ pub(super) mod tests {
         }
     }
 
-    /// But for a packet in a round trip. What is less by a thirty-second was not the link.
+    /// But for a packet in what the rate is taken over. What is less by a thirty-second was not the link.
     #[test]
-    fn of_a_longer_path_no_more_is_asked_for_than_a_busy_link_brought() {
+    fn a_longer_path_is_filled_with_what_a_busy_link_brought() {
         for (reached, capacity) in
-            [(3_800_000, 3_800_000), (3_500_000, 3_736_601), (3_440_000, 3_800_000), (0, 3_800_000)]
+            [(12_000_000, 12_000_000), (11_700_000, 11_718_100), (11_606_900, 12_000_000), (0, 12_000_000)]
         {
-            let mut law = few_packets(7_900);
-            (law.read.reached, law.path.mss_bytes) = (reached, 1_448);
-            law.shorten(&at(290), 1_350_000, 4_590);
-            let (aim, before) = law.trial.take().expect("a packet less");
-            assert!(law.undone(aim, before, 300 * RTT_US, Some(1_000_000), false));
+            let mut law = cruising(60_000);
+            (law.capacity, law.read.reached, law.window_bytes) = (12_000_000, reached, 60_000);
+            (law.path.mss_bytes, law.path.snd_cwnd_pkts) = (1_448, 1_000);
+            let before =
+                Before { rate: 3_000_000, window_bytes: 260_000, capacity: 12_000_000, late_us: 0, srtt_us: 80_000 };
+            let aim = Aim::Shorter { queue_us: 60_000, emptied_us: 60_000, small: false };
+            assert!(law.undone(aim, before, 300 * RTT_US, Some(750_000), false), "the path is longer");
             assert_eq!(law.capacity, capacity, "{reached}");
+            assert_eq!(law.window_bytes, carried(capacity, 80_000) + law.request(), "half of the slack");
         }
     }
 
@@ -998,6 +1001,11 @@ pub(super) mod tests {
             law.adjust(&at(10));
             assert_eq!(law.window_bytes, window_bytes, "{cwnd_pkts} packets");
         }
+        // Nor does the slack go beyond what may be asked for, or half of it stay below that.
+        law.limits.max_window_bytes = 900_000;
+        law.window_bytes = 90_000;
+        law.path.snd_cwnd_pkts = 1_000;
+        assert_eq!(law.lengthened_bytes(), law.bound());
         // The least since, or TCP's where that is less than ever.
         for (min_rtt_us, srtt_us, rtt_us) in
             [(20_000, 70_000, 70_000), (20_000, 80_000, 70_000), (20_000, 30_000, 30_000), (15_000, 80_000, 15_000)]

@@ -9,7 +9,7 @@ use crate::rate::per_second;
 
 /// By how much a path may become slower from one hole to the next.
 const SLOWER: u64 = 4;
-/// For so many round trips those who take more each time do not leave all that there is to others.
+/// Those who take more each time do not leave 7/8 of A for so many round trips.
 const TAKER_TRIPS: u64 = 16;
 
 /// What one read's holes have shown.
@@ -145,7 +145,7 @@ impl Notify {
     /// Others, who take more each time that they make the path seem slower, take something all the time: where nobody has for so
     /// long, nobody did.
     pub(super) fn look_for_takers(&mut self, now_us: u64, rate: u64) {
-        let long_us = patience_us(TAKER_TRIPS, self.trip_us());
+        let long_us = patience_us(TAKER_TRIPS, self.trip_us().max(self.late_trip_us()));
         let holes = &mut self.read.holes;
         let whole = !much_slower(rate, self.read.reached);
         holes.whole_us = holes.whole_us.or(Some(now_us)).filter(|_| whole);
@@ -332,24 +332,30 @@ mod tests {
     /// 16 round trips, a second at least; the rate is that of all looks but one.
     #[test]
     fn where_all_has_arrived_for_long_nobody_takes_more_each_time() {
-        for (rtt_us, rate, once, us, forgotten) in [
-            (20_000, RATE / 8 * 7, RATE, 1_000_000, true),
-            (20_000, RATE / 8 * 7, RATE, 999_999, false),
-            (20_000, RATE / 8 * 7 - 1, RATE, 1_000_000, false),
-            (20_000, RATE, RATE / 8 * 7 - 1, 1_000_000, false),
-            (100_000, RATE, RATE, 1_600_000, true),
-            (100_000, RATE, RATE, 1_599_999, false),
+        for (rtt_us, late_us, rate, once, us, forgotten) in [
+            (20_000, 0, RATE / 8 * 7, RATE, 1_000_000, true),
+            (20_000, 0, RATE / 8 * 7, RATE, 999_999, false),
+            (20_000, 0, RATE / 8 * 7 - 1, RATE, 1_000_000, false),
+            (20_000, 0, RATE, RATE / 8 * 7 - 1, 1_000_000, false),
+            (100_000, 0, RATE, RATE, 1_600_000, true),
+            (100_000, 0, RATE, RATE, 1_599_999, false),
+            (100_000, 50_000, RATE, RATE, 2_400_000, true),
+            (100_000, 50_000, RATE, RATE, 2_399_999, false),
         ] {
             let mut law = holed(RATE / 2, 400);
             law.read.reached = RATE;
             law.look_for_takers(0, RATE);
             law.slow_down(&HOLE, law.window_bytes);
-            (law.path.min_rtt_us, law.path.srtt_us) = (rtt_us, rtt_us);
+            (law.path.min_rtt_us, law.path.srtt_us, law.read.late_us) = (rtt_us, rtt_us, late_us);
             // What arrived before does not count.
             law.look_for_takers(HOLE.now_us, rate);
             law.look_for_takers(HOLE.now_us + us / 2, once);
             law.look_for_takers(HOLE.now_us + us, rate);
-            assert_eq!(law.read.holes.slowed_us.is_none(), forgotten, "{rate} {once} B/s for {us} us of {rtt_us}");
+            assert_eq!(
+                law.read.holes.slowed_us.is_none(),
+                forgotten,
+                "{rate} {once} B/s for {us} us of {rtt_us} and {late_us}"
+            );
         }
     }
 
