@@ -50,7 +50,12 @@ GENTLE_MBIT, GENTLE_MEAN = 100, 1.0
 
 def names(scenario: Scenario) -> list[str]:
     """The floors that there are where the path changes like that."""
-    return [*NAMES, *(f"{name}@{change.at_s:g}s" for change in scenario.net.changes for name in CHANGE_NAMES)]
+    return [*NAMES, *(_after(name, change.at_s) for change in scenario.net.changes for name in CHANGE_NAMES)]
+
+
+def _after(name: str, at_s: float) -> str:
+    """What the floor is called of the change at that time."""
+    return f"{name}@{at_s:g}s"
 
 
 def row(cell: dict[str, Any], runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -139,7 +144,7 @@ def _changes(cell: dict[str, Any], feedback: dict[str, Any], stock: dict[str, An
                 "back_s": back_s,
                 "retransmitted_bytes": resent,
                 "stock_retransmitted_bytes": stock_resent,
-                "breaks": [f"{name}@{change['at_s']:g}s" for name, broken in floors.items() if broken],
+                "breaks": [_after(name, change["at_s"]) for name, broken in floors.items() if broken],
             }
         )
     return found

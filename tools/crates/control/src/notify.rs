@@ -262,7 +262,12 @@ impl Notify {
 
     /// What the window should be if the path carries `rate`.
     fn window_for(&self, rate: u64) -> u64 {
-        carried(rate, self.late_trip_us()).saturating_add(self.slack_bytes()).min(self.bound())
+        self.window_with(rate, self.slack_bytes())
+    }
+
+    /// The same, with so much beyond what is on the path and late.
+    fn window_with(&self, rate: u64, slack_bytes: u64) -> u64 {
+        carried(rate, self.late_trip_us()).saturating_add(slack_bytes).min(self.bound())
     }
 
     /// The same for a rate that may not be known yet.

@@ -477,7 +477,7 @@ impl Notify {
     /// of what fills it as well; but no further than cwnd goes, or what has waited for cwnd would leave faster than the path
     /// carries.
     fn lengthened_bytes(&self) -> u64 {
-        let goal = carried(self.capacity, self.late_trip_us()).saturating_add(self.slack_bytes() / 2).min(self.bound());
+        let goal = self.window_with(self.capacity, self.slack_bytes() / 2);
         // A queue that was short is shorter for it.
         let goal = if self.read.losses.shallow { self.least_full_bytes().min(goal) } else { goal };
         self.path.cwnd_bytes().saturating_add(self.late_bytes() + self.request()).min(goal).max(self.window_bytes)
