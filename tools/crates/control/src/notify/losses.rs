@@ -13,8 +13,8 @@ pub(super) const LOST_US: u64 = 5_000_000;
 /// A path that loses so often within [`THRESHOLD_TRIPS`], or a second, and not for a queue, loses by itself.
 const OWN_LOSSES: usize = 3;
 /// So many cwnd are asked for on it: until a loss is repaired all that came behind it is held back, and would be asked for again
-/// too late; and the next may be lost before that.
-pub(super) const LOSSY_CWNDS: u64 = 3;
+/// too late; what repairs it may be lost as well, and the next before that.
+pub(super) const LOSSY_CWNDS: u64 = 4;
 /// So many packets are no long queue, however slow or near the path.
 const ROOM_PKTS: u64 = 16;
 
@@ -530,11 +530,11 @@ mod tests {
         // Two of them keep it so.
         law.own_losses(&at(150), 1);
         assert!(law.lossy(190 * RTT_US) && !law.lossy(210 * RTT_US));
-        // W is to last until a loss is repaired, and one meanwhile; of what cwnd comes to by then.
+        // W is to last until a loss is repaired, by a second try, and one meanwhile; of what cwnd comes to by then.
         for (ssthresh_pkts, prior_cwnd_pkts, pkts) in [(10, 100, 12), (90, 100, 90), (u32::MAX, 100, 100), (100, 0, 12)]
         {
             (law.path.ssthresh_pkts, law.path.prior_cwnd_pkts) = (ssthresh_pkts, prior_cwnd_pkts);
-            assert_eq!(law.lossy_bytes(), 3 * (pkts * 1448 + law.slack_bytes()), "{ssthresh_pkts}, {prior_cwnd_pkts}");
+            assert_eq!(law.lossy_bytes(), 4 * (pkts * 1448 + law.slack_bytes()), "{ssthresh_pkts}, {prior_cwnd_pkts}");
         }
     }
 
@@ -567,7 +567,7 @@ mod tests {
         for (trip, snd_cwnd_pkts) in [(100, 40), (101, 20), (102, 80)] {
             law.note(PathState { asked_us: (trip - 1) * RTT_US, snd_cwnd_pkts, ..law.path });
             law.cruise(&Input { path: Some(law.path), ..at(trip) });
-            assert_eq!(law.window_bytes, 3 * (u64::from(snd_cwnd_pkts) * 1448 + law.slack_bytes()));
+            assert_eq!(law.window_bytes, 4 * (u64::from(snd_cwnd_pkts) * 1448 + law.slack_bytes()));
             law.window_changed_us = trip * RTT_US;
         }
     }

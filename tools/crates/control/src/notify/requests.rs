@@ -56,7 +56,7 @@ impl Notify {
         let rate = self.capacity.max(self.rate().unwrap_or(0));
         let best = self.request_for(rate);
         let commands = self.max_commands().min(self.readers.wanting_commands().into());
-        // While a loss is repaired as much is held back as is on the path, and may be once more before that is done.
+        // While a loss is repaired as much is held back as is on the path, and may be once or twice more before that is done.
         let held_bytes =
             if self.lossy(now_us) && self.asked() { self.repaired_bytes().min(self.bdp_bytes()) } else { 0 };
         let lossy_bytes = LOSSY_CWNDS.saturating_mul(held_bytes);
@@ -255,9 +255,9 @@ mod tests {
         let (rtt_us, kib) = (50_000, 16);
         for (rate_pkts, snd_cwnd_pkts, lossy, asked, becomes_kib) in [
             (40, 2000, true, true, 64), // twice as much may be
-            (60, 3000, true, true, 64),
-            (40, 1800, true, true, 16),
-            (36, 2000, true, true, 16), // which the path does not hold
+            (60, 3000, true, true, 128),
+            (40, 1400, true, true, 16),
+            (28, 2000, true, true, 16), // which the path does not hold
             (40, 2000, false, true, 16),
             (40, 2000, true, false, 16),
         ] {
