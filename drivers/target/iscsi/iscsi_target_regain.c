@@ -80,9 +80,11 @@
  * lost: if that was more than one packet of 32 in a round trip, and eight or
  * more, it is no chance. BBR (draft-ietf-ccwg-bbr) bounds what is in flight
  * where more than two of a hundred are lost, which one of a hundred by chance
- * come to too often. So as long as the loss is repaired ssthresh is again what
- * the congestion control has made of it, and more is tried as after a queue
- * that overflowed; and so it is after a loss that follows within a round trip.
+ * come to too often. Where some are lost all the time it takes twice what is
+ * usual more, of which no more than one of 32 counts. So as long as the loss is
+ * repaired ssthresh is again what the congestion control has made of it, and
+ * more is tried as after a queue that overflowed; and so it is after a loss
+ * that follows within a round trip.
  *
  * While a loss is repaired cwnd may be less than ssthresh, as PRR has it go
  * down to what is in flight. CUBIC's HyStart takes that for slow start, and at
@@ -211,6 +213,25 @@ static u32 regain_waited(const struct iscsit_regain *regain)
 	return regain->trips - regain->queued_trip;
 }
 
+/*
+ * Were many lost of what was sent? Of what is usual some are, and no more than
+ * chance would count: an overflow is not to become usual.
+ */
+static bool regain_lost_many(struct iscsit_regain *regain, u32 sent, u32 lost)
+{
+	u32 part = sent / REGAIN_LOST_PART;
+	u32 many = max(REGAIN_LOST_PKTS, part + 1);
+	u32 usual = div_u64((u64)sent * regain->usual_lost,
+			    max(regain->usual_sent, 1U));
+
+	regain->usual_sent += sent - regain->usual_sent / 8;
+	/* Rounded up, so that it can become none */
+	regain->usual_lost += (lost < many ? lost : 0) -
+			      DIV_ROUND_UP(regain->usual_lost, 8);
+
+	return lost >= many + 2 * min(usual, part);
+}
+
 static void regain_measure(struct iscsit_regain *regain,
 			   const struct tcp_sock *tp)
 {
@@ -224,8 +245,7 @@ static void regain_measure(struct iscsit_regain *regain,
 		u32 lost = tp->lost - regain->trip_lost;
 		u32 sent = tp->delivered - regain->trip_delivered + lost;
 
-		regain->many_lost = lost >= REGAIN_LOST_PKTS &&
-				    lost > sent / REGAIN_LOST_PART;
+		regain->many_lost = regain_lost_many(regain, sent, lost);
 		regain->trip_lost = tp->lost;
 		regain->trip_delivered = tp->delivered;
 		regain->trip_end = tp->snd_nxt;

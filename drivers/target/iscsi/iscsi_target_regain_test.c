@@ -330,6 +330,8 @@ static void many_losses_are_no_chance(struct kunit *test)
 		icsk->icsk_ca_state = TCP_CA_Open;
 		repair(t, 0, CARRIED);
 		t->tp.snd_cwnd = 200;
+		/* What was lost in the case before is not usual. */
+		t->regain.usual_lost = 0;
 		t->tp.delivered += cases[i].delivered;
 		t->tp.lost += cases[i].lost;
 		expect_trip(test, 0, cases[i].ssthresh);
@@ -346,6 +348,75 @@ static void many_losses_are_no_chance(struct kunit *test)
 	iscsit_regain_recovery(&t->regain, &t->tcp, (struct sock *)&t->tp);
 	expect_ssthresh(test, 70);
 	expect_trip(test, 0, 70);
+}
+
+/* A round trip of so many packets; were many lost? */
+static bool many_lost(struct regain_test *t, u32 delivered, u32 lost)
+{
+	t->tp.delivered += delivered - CARRIED;
+	t->tp.lost += lost;
+	trip(t, 0);
+	return t->regain.many_lost;
+}
+
+/* Those of a round trip; 800 are usually sent, and what is lost of these then */
+static void many_losses_are_more_than_is_usual(struct kunit *test)
+{
+	static const struct {
+		u32 usual_lost;
+		u32 delivered;
+		u32 lost;
+		bool many;
+		u32 then_lost;
+	} cases[] = {
+		/* A path that seldom loses: eight, or more than one of 32 */
+		{ 0, 200, 7, false, 7 },
+		{ 0, 200, 8, true, 0 },
+		{ 0, 601, 19, false, 19 },
+		{ 0, 600, 20, true, 0 },
+		/* One of a hundred, of 200: eight and twice two */
+		{ 8, 189, 11, false, 7 },
+		{ 8, 188, 12, true, 7 },
+		/* One of 50, of 640: 21 and twice twelve */
+		{ 16, 620, 20, false, 34 },
+		{ 16, 596, 44, false, 14 },
+		{ 16, 595, 45, true, 14 },
+		/* No more than one of 32 is usual. */
+		{ 400, 580, 60, false, 350 },
+		{ 400, 579, 61, true, 350 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		bool many;
+
+		t->regain.usual_sent = 800;
+		t->regain.usual_lost = cases[i].usual_lost;
+		many = many_lost(t, cases[i].delivered, cases[i].lost);
+		KUNIT_EXPECT_EQ_MSG(test, many, cases[i].many, "%d", i);
+		KUNIT_EXPECT_EQ_MSG(test, t->regain.usual_lost,
+				    cases[i].then_lost, "%d", i);
+	}
+}
+
+/* A step of a sixteenth, with chance losses and once these are over */
+static void many_losses_become_not_usual(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	int trips;
+
+	for (trips = 0; trips < 30; trips++)
+		KUNIT_EXPECT_FALSE(test, many_lost(t, 196, 4));
+	KUNIT_EXPECT_TRUE(test, many_lost(t, 184, 16));
+	for (trips = 0; trips < 30; trips++)
+		KUNIT_EXPECT_FALSE(test, many_lost(t, 196, 4));
+	for (trips = 1; trips < 30 && !many_lost(t, 188, 12); trips++)
+		;
+	KUNIT_EXPECT_EQ(test, trips, 2);
+	/* Nor is one packet usual for good. */
+	pass_trips(t, 30);
+	KUNIT_EXPECT_EQ(test, t->regain.usual_lost, 0);
 }
 
 /* As TCP enters it from Loss: what was made of ssthresh is not known. */
@@ -1243,6 +1314,8 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(no_less_than_as_recovery_began),
 	KUNIT_CASE(nothing_more_while_other_losses_are_repaired),
 	KUNIT_CASE(many_losses_are_no_chance),
+	KUNIT_CASE(many_losses_are_more_than_is_usual),
+	KUNIT_CASE(many_losses_become_not_usual),
 	KUNIT_CASE(many_losses_in_another_recovery),
 	KUNIT_CASE(many_losses_are_waited_for_once),
 	KUNIT_CASE(in_slow_start),
