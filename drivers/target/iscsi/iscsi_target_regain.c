@@ -213,23 +213,29 @@ static u32 regain_waited(const struct iscsit_regain *regain)
 	return regain->trips - regain->queued_trip;
 }
 
-/*
- * Were many lost of what was sent? Of what is usual some are, and no more than
- * chance would count: an overflow is not to become usual.
- */
-static bool regain_lost_many(struct iscsit_regain *regain, u32 sent, u32 lost)
+/* As many lost of what was sent are no chance, where none are usual. */
+static u32 regain_many(u32 sent)
 {
-	u32 part = sent / REGAIN_LOST_PART;
-	u32 many = max(REGAIN_LOST_PKTS, part + 1);
+	return max(REGAIN_LOST_PKTS, sent / REGAIN_LOST_PART + 1);
+}
+
+static bool regain_lost_many(const struct iscsit_regain *regain, u32 sent,
+			     u32 lost)
+{
 	u32 usual = div_u64((u64)sent * regain->usual_lost,
 			    max(regain->usual_sent, 1U));
 
+	return lost >= regain_many(sent) +
+		       2 * min(usual, sent / REGAIN_LOST_PART);
+}
+
+/* What may be an overflow is not to become usual. */
+static void regain_count_usual(struct iscsit_regain *regain, u32 sent, u32 lost)
+{
 	regain->usual_sent += sent - regain->usual_sent / 8;
 	/* Rounded up, so that it can become none */
-	regain->usual_lost += (lost < many ? lost : 0) -
+	regain->usual_lost += (lost < regain_many(sent) ? lost : 0) -
 			      DIV_ROUND_UP(regain->usual_lost, 8);
-
-	return lost >= many + 2 * min(usual, part);
 }
 
 static void regain_measure(struct iscsit_regain *regain,
@@ -246,6 +252,7 @@ static void regain_measure(struct iscsit_regain *regain,
 		u32 sent = tp->delivered - regain->trip_delivered + lost;
 
 		regain->many_lost = regain_lost_many(regain, sent, lost);
+		regain_count_usual(regain, sent, lost);
 		regain->trip_lost = tp->lost;
 		regain->trip_delivered = tp->delivered;
 		regain->trip_end = tp->snd_nxt;
