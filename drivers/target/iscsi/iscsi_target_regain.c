@@ -138,6 +138,8 @@
 /* So many packets lost in a round trip, and one of so many, are no chance. */
 #define REGAIN_LOST_PKTS	8
 #define REGAIN_LOST_PART	32
+/* What is usually lost is packets, times two to the power of this. */
+#define REGAIN_USUAL_SHIFT	8
 /* A login, and the scan for disks, are no more packets. */
 #define REGAIN_LOGIN_PKTS	64
 /* fq counts the headers of a packet, too: this many bytes, at most. */
@@ -224,18 +226,19 @@ static bool regain_lost_many(const struct iscsit_regain *regain, u32 sent,
 {
 	u32 usual = div_u64((u64)sent * regain->usual_lost,
 			    max(regain->usual_sent, 1U));
+	u32 most = (sent << REGAIN_USUAL_SHIFT) / REGAIN_LOST_PART;
 
 	return lost >= regain_many(sent) +
-		       2 * min(usual, sent / REGAIN_LOST_PART);
+		       (2 * min(usual, most) >> REGAIN_USUAL_SHIFT);
 }
 
 /* What may be an overflow is not to become usual. */
 static void regain_count_usual(struct iscsit_regain *regain, u32 sent, u32 lost)
 {
 	regain->usual_sent += sent - regain->usual_sent / 8;
-	/* Rounded up, so that it can become none */
-	regain->usual_lost += (lost < regain_many(sent) ? lost : 0) -
-			      DIV_ROUND_UP(regain->usual_lost, 8);
+	regain->usual_lost -= regain->usual_lost / 8;
+	if (lost < regain_many(sent))
+		regain->usual_lost += lost << REGAIN_USUAL_SHIFT;
 }
 
 static void regain_measure(struct iscsit_regain *regain,

@@ -17,6 +17,8 @@
 
 #define MIN_RTT_US	20000
 #define CARRIED		100
+/* What is usually lost, in packets */
+#define USUAL(pkts)	((pkts) << 8)
 
 struct regain_test {
 	struct iscsit_regain regain;
@@ -377,10 +379,10 @@ static void many_losses_are_more_than_is_usual(struct kunit *test)
 		/* One of a hundred, of 200: eight and twice two */
 		{ 8, 189, 11, false, 7 },
 		{ 8, 188, 12, true, 7 },
-		/* One of 50, of 640: 21 and twice twelve */
+		/* One of 50, of 640: 21 and twice 12.8 */
 		{ 16, 620, 20, false, 34 },
-		{ 16, 596, 44, false, 14 },
-		{ 16, 595, 45, true, 14 },
+		{ 16, 595, 45, false, 14 },
+		{ 16, 594, 46, true, 14 },
 		/* No more than one of 32 is usual. */
 		{ 400, 580, 60, false, 350 },
 		{ 400, 579, 61, true, 350 },
@@ -392,11 +394,11 @@ static void many_losses_are_more_than_is_usual(struct kunit *test)
 		bool many;
 
 		t->regain.usual_sent = 800;
-		t->regain.usual_lost = cases[i].usual_lost;
+		t->regain.usual_lost = USUAL(cases[i].usual_lost);
 		many = many_lost(t, cases[i].delivered, cases[i].lost);
 		KUNIT_EXPECT_EQ_MSG(test, many, cases[i].many, "%d", i);
 		KUNIT_EXPECT_EQ_MSG(test, t->regain.usual_lost,
-				    cases[i].then_lost, "%d", i);
+				    USUAL(cases[i].then_lost), "%d", i);
 	}
 }
 
@@ -413,10 +415,22 @@ static void many_losses_become_not_usual(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, many_lost(t, 196, 4));
 	for (trips = 1; trips < 30 && !many_lost(t, 188, 12); trips++)
 		;
-	KUNIT_EXPECT_EQ(test, trips, 2);
+	KUNIT_EXPECT_EQ(test, trips, 5);
 	/* Nor is one packet usual for good. */
 	pass_trips(t, 30);
-	KUNIT_EXPECT_EQ(test, t->regain.usual_lost, 0);
+	KUNIT_EXPECT_LT(test, t->regain.usual_lost, USUAL(1));
+}
+
+/* One packet of 60, in each round trip: less than eight of what there was */
+static void few_losses_become_usual(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	int trips;
+
+	for (trips = 0; trips < 30; trips++)
+		KUNIT_EXPECT_FALSE(test, many_lost(t, 59, 1));
+	KUNIT_EXPECT_FALSE(test, many_lost(t, 53, 8));
+	KUNIT_EXPECT_TRUE(test, many_lost(t, 51, 9));
 }
 
 /* As TCP enters it from Loss: what was made of ssthresh is not known. */
@@ -1316,6 +1330,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(many_losses_are_no_chance),
 	KUNIT_CASE(many_losses_are_more_than_is_usual),
 	KUNIT_CASE(many_losses_become_not_usual),
+	KUNIT_CASE(few_losses_become_usual),
 	KUNIT_CASE(many_losses_in_another_recovery),
 	KUNIT_CASE(many_losses_are_waited_for_once),
 	KUNIT_CASE(in_slow_start),
