@@ -273,9 +273,16 @@ static void regain_measure(struct iscsit_regain *regain,
 		regain->queued_trip = regain->trips - regain->wait_trips - 1;
 		regain->left_rate = 0;
 	}
-	minmax_running_max(&regain->queue_us, REGAIN_LONG_TRIPS, regain->trips,
-			   regain_queue_us(regain, srtt_us));
-	if (!tp->rate_interval_us)
+	/*
+	 * What is acknowledged selectively the other end may have held back for
+	 * up to a millisecond: that is no queue, nor a rate what comes then.
+	 * But where losses are by chance there may be no other.
+	 */
+	if (!tp->sacked_out)
+		minmax_running_max(&regain->queue_us, REGAIN_LONG_TRIPS,
+				   regain->trips,
+				   regain_queue_us(regain, srtt_us));
+	if (!tp->rate_interval_us || (tp->sacked_out && !regain->chance))
 		return;
 	rate = min_t(u64, U32_MAX,
 		     div_u64((u64)tp->rate_delivered << REGAIN_RATE_SHIFT,

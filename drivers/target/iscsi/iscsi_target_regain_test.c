@@ -489,6 +489,44 @@ static void three_quarters_of_the_longest_queue(struct kunit *test)
 	expect_trip(test, 0, 70);
 }
 
+/* Which seems to be longer, as the other end holds back what it tells. */
+static void no_queue_while_something_is_acknowledged_selectively(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	t->tp.sacked_out = 1;
+	trip(t, 4000);
+	t->tp.sacked_out = 0;
+	reduce(t, 3000, ISCSIT_CAUSE_RECOVERY);
+	expect_trip(test, 0, 70);
+}
+
+/* Nor a rate, but where losses are by chance */
+static void no_rate_while_something_is_acknowledged_selectively(struct kunit *test)
+{
+	static const struct {
+		u32 queue_us;
+		u32 ssthresh;
+	} cases[] = {
+		{ MIN_RTT_US / 64 + 1, CARRIED },
+		{ 0, CARRIED + 10 },
+	};
+	struct regain_test *t = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		reduce(t, cases[i].queue_us, ISCSIT_CAUSE_RECOVERY);
+		trip(t, 0);
+		t->tp.sacked_out = 1;
+		carry(t, CARRIED + 10);
+		t->tp.sacked_out = 0;
+		t->carries = CARRIED;
+		pass_trips(t, 33);
+		set_window(t, CARRIED - 5);
+		expect_trip(test, 0, cases[i].ssthresh);
+	}
+}
+
 static void a_queue_that_is_jitter(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
@@ -1335,6 +1373,8 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(many_losses_are_waited_for_once),
 	KUNIT_CASE(in_slow_start),
 	KUNIT_CASE(three_quarters_of_the_longest_queue),
+	KUNIT_CASE(no_queue_while_something_is_acknowledged_selectively),
+	KUNIT_CASE(no_rate_while_something_is_acknowledged_selectively),
 	KUNIT_CASE(a_queue_that_is_jitter),
 	KUNIT_CASE(a_queue_that_overflowed),
 	KUNIT_CASE(a_mark),
