@@ -102,8 +102,10 @@
  * no bound, but after a reduction at a queue, outside slow start, until more
  * may be tried; and then none of less than half of that (where all of cwnd had
  * been used the best rate is more), or, while srtt shows a queue, which others
- * may fill, of less than all of it. TCP heeds it from the next acknowledgment
- * on.
+ * may fill, of less than all of it. Where less than cwnd is advertised that and
+ * a sixteenth is bound enough: no more can leave in a round trip, and TCP would
+ * wait for room for what it sends at once, the more the faster it paces. TCP
+ * heeds the bound from the next acknowledgment on.
  */
 
 #include <kunit/visibility.h>
@@ -454,16 +456,26 @@ static unsigned long regain_pacing(const struct iscsit_regain *regain,
 	u64 most = (u64)rate + regain_beyond(regain, rate);
 	u64 bytes = tp->mss_cache;
 	u64 used;
+	u32 pkts;
 
-	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH)
+	/* A window that is closed says nothing. */
+	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH ||
+	    (!rate && !tp->snd_wnd))
 		return ~0UL;
-	used = div_u64((u64)tcp_snd_cwnd(tp) << REGAIN_RATE_SHIFT,
+	pkts = min(tcp_snd_cwnd(tp), DIV_ROUND_UP(tp->snd_wnd, tp->mss_cache));
+	used = div_u64((u64)pkts << REGAIN_RATE_SHIFT,
 		       max(tp->srtt_us >> 3, 1U));
-	/* Slow start beyond that has to find what the path carries. */
-	if (used > most && (!overflowed || tcp_in_slow_start(tp)))
-		return ~0UL;
-	if (!regain_queues(regain, tp))
-		used /= 2;
+	if (pkts < tcp_snd_cwnd(tp)) {
+		/* No more than is advertised, however much cwnd is */
+		if (!overflowed)
+			used += used / 16;
+	} else {
+		/* Slow start beyond that has to find what the path carries. */
+		if (used > most && (!overflowed || tcp_in_slow_start(tp)))
+			return ~0UL;
+		if (!regain_queues(regain, tp))
+			used /= 2;
+	}
 	if (READ_ONCE(sk->sk_pacing_status) == SK_PACING_FQ)
 		bytes += REGAIN_HEADER_BYTES;
 	bytes = mul_u64_u64_shr(max(most, used), bytes * USEC_PER_SEC,

@@ -83,6 +83,7 @@ static int regain_test_init(struct kunit *test)
 	t->tp.rate_interval_us = MIN_RTT_US;
 	t->tp.is_cwnd_limited = true;
 	t->tp.mss_cache = 1000;
+	t->tp.snd_wnd = 1000000;
 	((struct sock *)&t->tp)->sk_max_pacing_rate = ~0UL;
 	sock_net_set((struct sock *)&t->tp, &init_net);
 	((struct sock *)&t->tp)->sk_prot = &tcp_prot;
@@ -1335,6 +1336,58 @@ static void pacing_until_more_may_be_tried(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
 }
 
+/* Of a cwnd of 150, which is more than was carried, by more than a sixteenth */
+static void pacing_by_what_is_advertised(struct kunit *test)
+{
+	static const struct {
+		u32 wnd_bytes;
+		u32 ssthresh;
+		u32 pkts;
+	} cases[] = {
+		{ 20000, 150, 106 },
+		{ 100000, 150, 106 },
+		{ 139001, 150, 148 },
+		{ 140000, 150, 148 },
+		{ 140000, 200, 148 },
+		{ 149000, 150, 158 },
+		{ 149001, 150, 0 },
+		/* After an overflow */
+		{ 100000, 150, 106 },
+		{ 140000, 150, 140 },
+	};
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		if (i == ARRAY_SIZE(cases) - 2)
+			reduce(t, 3000, ISCSIT_CAUSE_RECOVERY);
+		t->tp.snd_wnd = cases[i].wnd_bytes;
+		t->tp.snd_cwnd = 150;
+		t->tp.snd_ssthresh = cases[i].ssthresh;
+		trip(t, 0);
+		if (cases[i].pkts)
+			expect_pacing(test, cases[i].pkts * 50000ul - 1000,
+				      cases[i].pkts * 50000ul + 50000);
+		else
+			KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
+	}
+}
+
+/* While no rate is known either */
+static void no_pacing_by_a_closed_window(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+
+	memset(&t->regain, 0, sizeof(t->regain));
+	sk->sk_max_pacing_rate = ~0UL;
+	t->tp.snd_wnd = 0;
+	t->tp.rate_interval_us = 0;
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
+}
+
 static void pacing_that_is_bounded_by_others(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
@@ -1409,6 +1462,8 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(pacing_by_a_rate_of_longer_ago),
 	KUNIT_CASE(pacing_by_no_less_than_half_of_cwnd),
 	KUNIT_CASE(pacing_until_more_may_be_tried),
+	KUNIT_CASE(pacing_by_what_is_advertised),
+	KUNIT_CASE(no_pacing_by_a_closed_window),
 	KUNIT_CASE(pacing_that_is_bounded_by_others),
 	{}
 };
