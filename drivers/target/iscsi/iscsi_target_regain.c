@@ -68,7 +68,8 @@
  * it is that, and one for each sixteen until it is a sixteenth more; or for
  * each two until it is a quarter more, where slow start was interrupted. (A
  * packet that is lost again holds back all that there was to send: PRR has cwnd
- * go down to what is in flight then.)
+ * go down to what is in flight then. So as the next loss is to be repaired PRR
+ * is told of all that is missing, if that is paced.)
  *
  * What comes behind a loss takes room in the send buffer until it is repaired,
  * and by then something is lost of what was sent in its place. TCP has it hold
@@ -683,9 +684,15 @@ VISIBLE_IF_KUNIT void iscsit_regain_recovery(struct iscsit_regain *regain,
 	regain->delivered = tp->delivered;
 	regain->lost = tp->lost - tp->lost_out;
 	regain->reduced_pkts = tp->snd_ssthresh;
-	if (regain->chance)
-		tp->snd_ssthresh = max(tp->snd_ssthresh,
-				       min(carried, tp->prior_cwnd));
+	if (!regain->chance)
+		return;
+	tp->snd_ssthresh = max(tp->snd_ssthresh, min(carried, tp->prior_cwnd));
+	/* PRR would have cwnd go down to what is in flight. */
+	if (READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE &&
+	    tp->lost_out < regain_many(tp->packets_out))
+		tp->prr_delivered += tp->snd_ssthresh -
+				     min(tp->snd_ssthresh,
+					 tcp_packets_in_flight(tp));
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_recovery);
 

@@ -173,6 +173,44 @@ static void as_recovery_begins(struct kunit *test)
 	}
 }
 
+/* PRR lets through what is missing, if that is paced, and the loss is chance. */
+static void as_much_as_is_missing_as_recovery_begins(struct kunit *test)
+{
+	static const struct {
+		u32 queue_us;
+		enum sk_pacing pacing;
+		u32 in_flight;
+		u32 lost;
+		u32 more;
+	} cases[] = {
+		{ 0, SK_PACING_NEEDED, 30, 1, 60 },
+		{ 0, SK_PACING_FQ, 30, 1, 60 },
+		{ 0, SK_PACING_NEEDED, 90, 1, 0 },
+		{ 0, SK_PACING_NEEDED, 91, 1, 0 },
+		{ 0, SK_PACING_NONE, 30, 1, 0 },
+		/* An overflow, as far as is known yet */
+		{ 0, SK_PACING_NEEDED, 30, 7, 60 },
+		{ 0, SK_PACING_NEEDED, 30, 8, 0 },
+		{ MIN_RTT_US / 64 + 1, SK_PACING_NEEDED, 30, 1, 0 },
+	};
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		sk->sk_pacing_status = cases[i].pacing;
+		reduce(t, cases[i].queue_us, ISCSIT_CAUSE_RECOVERY);
+		t->tp.prior_cwnd = 90;
+		t->tp.packets_out = cases[i].in_flight + 4 + cases[i].lost;
+		t->tp.sacked_out = 4;
+		t->tp.lost_out = cases[i].lost;
+		t->tp.prr_delivered = 0;
+		iscsit_regain_recovery(&t->regain, &t->tcp, sk);
+		KUNIT_EXPECT_EQ_MSG(test, t->tp.prr_delivered, cases[i].more,
+				    "%d", i);
+	}
+}
+
 /* Its queue has overflowed, which the next looks know. */
 static void after_recovery_has_begun_at_a_queue(struct kunit *test)
 {
@@ -1413,6 +1451,7 @@ static void pacing_that_is_bounded_by_others(struct kunit *test)
 static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_loss_by_chance),
 	KUNIT_CASE(as_recovery_begins),
+	KUNIT_CASE(as_much_as_is_missing_as_recovery_begins),
 	KUNIT_CASE(after_recovery_has_begun_at_a_queue),
 	KUNIT_CASE(while_reduced_and_with_a_queue),
 	KUNIT_CASE(while_losses_by_chance_are_repaired),
