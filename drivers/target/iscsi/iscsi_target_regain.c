@@ -697,6 +697,29 @@ VISIBLE_IF_KUNIT void iscsit_regain_recovery(struct iscsit_regain *regain,
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_recovery);
 
 /**
+ * iscsit_regain_look_again() - look while no Data-In PDU is about to be sent
+ * @regain: what is known of the path, after a first look
+ * @tcp: what is known of the connection's TCP
+ * @sk: its socket, locked
+ *
+ * All that the initiator has asked for may be in the send buffer, which holds
+ * four cwnd after a loss by chance. Nothing would be regained until that is
+ * sent, which takes seconds if a timeout has left a few packets of cwnd.
+ *
+ * Return: true if it is to be called again.
+ */
+VISIBLE_IF_KUNIT bool iscsit_regain_look_again(struct iscsit_regain *regain,
+					       const struct iscsit_tcp *tcp,
+					       struct sock *sk)
+{
+	if (!before(tcp_sk(sk)->snd_nxt, tcp_sk(sk)->write_seq))
+		return false;
+	iscsit_regain_look(regain, tcp, sk);
+	return regain->chance;
+}
+EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look_again);
+
+/**
  * iscsit_regain() - let the congestion window regain what the path carries
  * @conn: the connection, over TCP, about to send a Data-In PDU
  *
@@ -711,7 +734,7 @@ void iscsit_regain(struct iscsit_conn *conn)
 	struct iscsit_tcp *tcp = conn->tcp;
 	bool on = conn->tpg->tpg_attrib.tcp_regain;
 
-	if (!tcp || !iscsit_tcp_counts_events() ||
+	if (!tcp || !tcp->sk || !iscsit_tcp_counts_events() ||
 	    (!on && !tcp->recovery && !conn->regain.pacing_bound))
 		return;
 
@@ -719,8 +742,11 @@ void iscsit_regain(struct iscsit_conn *conn)
 	on = on && !inet_csk(sk)->icsk_ca_ops->cong_control;
 	tcp->regain = &conn->regain;
 	tcp->recovery = on ? iscsit_regain_recovery : NULL;
+	tcp->look = on ? iscsit_regain_look_again : NULL;
 	if (on) {
 		iscsit_regain_look(&conn->regain, tcp, sk);
+		if (conn->regain.chance)
+			iscsit_tcp_look_later(tcp);
 	} else {
 		conn->regain.chance = false;
 		iscsit_regain_bound_pacing(&conn->regain, sk, ~0UL);

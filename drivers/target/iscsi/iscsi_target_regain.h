@@ -14,6 +14,8 @@ void iscsit_regain_bound_pacing(struct iscsit_regain *regain, struct sock *sk,
 				unsigned long bytes_per_s);
 void iscsit_regain_look(struct iscsit_regain *regain,
 			const struct iscsit_tcp *tcp, struct sock *sk);
+bool iscsit_regain_look_again(struct iscsit_regain *regain,
+			      const struct iscsit_tcp *tcp, struct sock *sk);
 void iscsit_regain_recovery(struct iscsit_regain *regain,
 			    const struct iscsit_tcp *tcp, struct sock *sk);
 #endif

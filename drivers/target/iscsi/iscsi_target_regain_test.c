@@ -1426,6 +1426,28 @@ static void no_pacing_by_a_closed_window(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
 }
 
+/* While no PDU is sent: again as long as losses are by chance */
+static void as_long_as_something_is_to_be_sent(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	trip(t, 0);
+	set_window(t, 40);
+	KUNIT_EXPECT_FALSE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
+							  sk));
+	expect_ssthresh(test, 40);
+	t->tp.write_seq++;
+	KUNIT_EXPECT_TRUE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
+							 sk));
+	expect_ssthresh(test, 50);
+
+	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
+	KUNIT_EXPECT_FALSE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
+							  sk));
+}
+
 static void pacing_that_is_bounded_by_others(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
@@ -1464,6 +1486,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(many_losses_in_another_recovery),
 	KUNIT_CASE(many_losses_are_waited_for_once),
 	KUNIT_CASE(in_slow_start),
+	KUNIT_CASE(as_long_as_something_is_to_be_sent),
 	KUNIT_CASE(three_quarters_of_the_longest_queue),
 	KUNIT_CASE(no_queue_while_something_is_acknowledged_selectively),
 	KUNIT_CASE(no_rate_while_something_is_acknowledged_selectively),

@@ -44,8 +44,8 @@
  * connection that has sent a tail loss probe needs to wait for that.
  *
  * The probe must not sleep, not even on PREEMPT_RT. It writes down the event,
- * has cwnd regained where that is asked for, and leaves the rest to a worker,
- * and that only if somebody listens.
+ * has cwnd regained where that is asked for, now and a little later, and leaves
+ * the rest to a worker, and that only if somebody listens.
  */
 
 #include <kunit/visibility.h>
@@ -60,6 +60,9 @@
 
 #include "iscsi_target_nl.h"
 #include "iscsi_target_tcp.h"
+
+/* Near by nothing waits for it long enough to look more often. */
+#define TCP_LOOK_US	10000U
 
 static DEFINE_HASHTABLE(tcp_by_sk, 8);
 static DEFINE_SPINLOCK(tcp_by_sk_lock);		/* for writers */
@@ -192,6 +195,8 @@ static void tcp_probe(void *unused, struct sock *sk, const u8 new)
 		iscsit_tcp_transition(tcp, sk, new);
 		if (tcp->recovery && tcp_reduces(sk, new))
 			tcp->recovery(tcp->regain, tcp, sk);
+		if (tcp->look && new >= TCP_CA_CWR)
+			iscsit_tcp_look_later(tcp);
 		if ((!kfifo_is_empty(&tcp->events) ||
 		     (tcp->undecided && iscsit_nl_wants_events(tcp->net))) &&
 		    refcount_inc_not_zero(&tcp->ref) &&
@@ -221,6 +226,18 @@ static void tcp_hand_on(struct work_struct *work)
 	iscsit_tcp_put(tcp);
 }
 
+static void tcp_look_again(struct work_struct *work)
+{
+	struct iscsit_tcp *tcp = container_of(to_delayed_work(work),
+					      struct iscsit_tcp, look_work);
+
+	lock_sock(tcp->sk);
+	if (tcp->look && tcp->look(tcp->regain, tcp, tcp->sk))
+		iscsit_tcp_look_later(tcp);
+	release_sock(tcp->sk);
+	iscsit_tcp_put(tcp);
+}
+
 /**
  * iscsit_tcp_open() - observe a connection that was just accepted
  * @conn: the connection, which without memory goes unobserved
@@ -236,6 +253,7 @@ void iscsit_tcp_open(struct iscsit_conn *conn)
 	refcount_set(&tcp->ref, 1);
 	spin_lock_init(&tcp->lock);
 	INIT_WORK(&tcp->work, tcp_hand_on);
+	INIT_DELAYED_WORK(&tcp->look_work, tcp_look_again);
 	INIT_KFIFO(tcp->events);
 	tcp->net = &init_net;
 	conn->tcp = tcp;
@@ -313,10 +331,34 @@ void iscsit_tcp_close(struct iscsit_conn *conn)
 		hash_del_rcu(&tcp->hash);
 		spin_unlock_bh(&tcp_by_sk_lock);
 		tcp->recovery = NULL;
+		tcp->look = NULL;
 		tcp->regain = NULL;
 		unlock_sock_fast(tcp->sk, slow);
+		if (cancel_delayed_work_sync(&tcp->look_work))
+			iscsit_tcp_put(tcp);
 	}
 	iscsit_tcp_put(tcp);
+}
+
+/**
+ * iscsit_tcp_look_later() - have a connection's look() called
+ * @tcp: the observed connection, socket locked
+ *
+ * In a quarter of a round trip, and no less than 10 ms; in a timeout, if another
+ * one has just been for nothing. If it is to be called sooner, that will do.
+ */
+void iscsit_tcp_look_later(struct iscsit_tcp *tcp)
+{
+	const struct inet_connection_sock *icsk = inet_csk(tcp->sk);
+	u32 srtt_us = tcp_sk(tcp->sk)->srtt_us >> 3;
+	unsigned long delay;
+
+	delay = icsk->icsk_backoff > 1 ? icsk->icsk_rto :
+		usecs_to_jiffies(max(srtt_us / 4, TCP_LOOK_US));
+	if (!delayed_work_pending(&tcp->look_work) &&
+	    refcount_inc_not_zero(&tcp->ref) &&
+	    !queue_delayed_work(tcp_wq, &tcp->look_work, delay))
+		iscsit_tcp_put(tcp);
 }
 
 /**

@@ -84,7 +84,10 @@ struct iscsit_tcp_event {
  *	later); smoothed, as long as none is known
  * @recovery: to be called as TCP, in Open or Disorder still, enters Recovery
  *	for a loss, and has reduced ssthresh; or NULL
- * @regain: for it
+ * @look: to be called some time after iscsit_tcp_look_later(), and again as
+ *	long as it returns true; or NULL
+ * @regain: for both
+ * @look_work: calls @look, and holds a reference while it is queued
  * @events: to be handed on
  */
 struct iscsit_tcp {
@@ -119,7 +122,11 @@ struct iscsit_tcp {
 	void			(*recovery)(struct iscsit_regain *regain,
 					    const struct iscsit_tcp *tcp,
 					    struct sock *sk);
+	bool			(*look)(struct iscsit_regain *regain,
+					const struct iscsit_tcp *tcp,
+					struct sock *sk);
 	struct iscsit_regain	*regain;
+	struct delayed_work	look_work;
 	DECLARE_KFIFO(events, struct iscsit_tcp_event, ISCSIT_TCP_EVENTS);
 };
 
@@ -156,6 +163,7 @@ void iscsit_tcp_close(struct iscsit_conn *conn);
 
 bool iscsit_tcp_published(struct iscsit_tcp *tcp);
 struct iscsit_tcp *iscsit_tcp_find(const struct net *net, unsigned long *id);
+void iscsit_tcp_look_later(struct iscsit_tcp *tcp);
 void iscsit_tcp_put(struct iscsit_tcp *tcp);
 void iscsit_tcp_query(struct iscsit_tcp *tcp, struct iscsit_tcp_state *state);
 
