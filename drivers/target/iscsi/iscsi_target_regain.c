@@ -31,7 +31,8 @@
  *	round trip later. No longer once srtt shows a queue, or a reduction is
  *	no chance. (But of what an initial window holds, as while a login is
  *	repaired, neither shows a queue: of so few packets one that is
- *	acknowledged late is as much.)
+ *	acknowledged late is as much.) And again after the next by chance once
+ *	half more is delivered than at that: it was not all that there is.
  *
  * Both are left to the congestion control after a reduction that a mark or the
  * own device asked for, or at a queue of more than three quarters of the
@@ -312,6 +313,13 @@ static bool regain_gained(const struct iscsit_regain *regain)
 	       regain->queued_rate + regain->queued_rate / 16;
 }
 
+/* Half more is delivered than then, which has not been all that there is. */
+static bool regain_outgrown(const struct iscsit_regain *regain)
+{
+	return regain->queued_rate && minmax_get(&regain->rate) >
+	       regain->queued_rate + regain->queued_rate / 2;
+}
+
 /* After a reduction that was no chance: until when, and by what it is paced */
 static void regain_wait(struct iscsit_regain *regain,
 			const struct tcp_sock *tp, u32 queue_us)
@@ -361,7 +369,7 @@ static void regain_reduced(struct iscsit_regain *regain,
 			 (!queued || chance);
 	if (!regain->chance)
 		regain_wait(regain, tp, queue_us);
-	else if (regain->starting)
+	else if (regain->starting || regain_outgrown(regain))
 		regain->interrupted = true;
 	regain->reduced_trip = regain->trips;
 	regain->reduced_pkts = 0;

@@ -873,6 +873,27 @@ static void much_more_where_slow_start_was_interrupted(struct kunit *test)
 	}
 }
 
+/* After many losses, which have not been all that the path carries */
+static void much_more_where_half_more_is_carried(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	u32 pkts;
+
+	t->tp.lost += 8;
+	trip(t, 0);
+	reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+	iscsit_regain_recovery(&t->regain, &t->tcp, (struct sock *)&t->tp);
+	for (pkts = CARRIED + CARRIED / 2; pkts <= CARRIED + CARRIED / 2 + 1;
+	     pkts++) {
+		carry(t, pkts);
+		reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+		trip(t, 0);
+		set_window(t, pkts);
+		expect_trip(test, 0, pkts == CARRIED + CARRIED / 2 ?
+				     pkts + pkts / 16 : pkts + pkts / 2);
+	}
+}
+
 /* At a queue as well where no more than an initial window was carried */
 static void much_more_where_a_login_was_interrupted(struct kunit *test)
 {
@@ -1506,6 +1527,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(a_rate_of_long_ago),
 	KUNIT_CASE(more_than_it_has_carried),
 	KUNIT_CASE(much_more_where_slow_start_was_interrupted),
+	KUNIT_CASE(much_more_where_half_more_is_carried),
 	KUNIT_CASE(much_more_where_a_login_was_interrupted),
 	KUNIT_CASE(much_more_where_few_packets_have_been_left),
 	KUNIT_CASE(much_more_where_a_login_was_interrupted_twice),
