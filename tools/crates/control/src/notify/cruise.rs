@@ -225,7 +225,7 @@ impl Notify {
                 self.widen(((goal - self.window_bytes) / 2).max(self.request()));
                 self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
             } else if idle && judged && input.share.is_some() {
-                self.grow_among();
+                self.grow_among(input, rate);
             } else if idle && judged {
                 // The path carries more than C: its trains tell how much.
                 self.enter(Phase::Start, format!("no queue at {} kB", self.window_bytes / 1000));

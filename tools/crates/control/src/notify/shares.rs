@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Shares**: of this host's sessions that read from one address who has more than the others gives way first.
 
-use super::Notify;
 use super::cruise::{much_slower, slower};
+use super::{Notify, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
@@ -69,8 +69,14 @@ impl Notify {
         true
     }
 
-    /// Nothing waits, and more than C arrives.
-    pub(super) fn grow_among(&mut self) {
+    /// Nothing waits, and more than C arrives. But after a loss the others' cwnd needs time: a target waits for 32 round trips
+    /// before it tries more, and what this session overflows loses theirs as well. So who has more leaves it to them.
+    pub(super) fn grow_among(&mut self, input: &Input<'_>, rate: Option<u64>) {
+        let lately = |us| input.now_us - us < THRESHOLD_TRIPS * self.trip_us();
+        if self.read.losses.last_us.is_some_and(lately) && rate.is_some_and(|rate| self.surplus(input, rate).is_some())
+        {
+            return;
+        }
         self.capacity = self.capacity.saturating_add(self.capacity / GROWTH);
         self.window_bytes = self.window_for(self.capacity);
         self.reason = format!("no queue at {} kB", self.window_bytes / 1000);
@@ -239,6 +245,24 @@ mod tests {
                 (phase, capacity, window_bytes),
                 "{rate} {share:?}"
             );
+        }
+    }
+
+    #[test]
+    fn who_has_more_leaves_the_others_time_after_a_loss() {
+        for (share, lost_trip, grows) in [
+            (Some(6_000_000), Some(51), false),
+            (Some(6_000_000), Some(50), true),
+            (Some(6_000_000), None, true),
+            (Some(10_499_000), Some(99), false),
+            (Some(10_500_000), Some(99), true),
+        ] {
+            let mut law = sharing(0);
+            law.read.losses.shallow = true;
+            law.read.losses.last_us = lost_trip.map(|trip: u64| trip * RTT_US);
+            (90..=100).for_each(|trip| law.meter.push(trip * RTT_US, carried(12_200_000, trip * RTT_US)));
+            law.adjust(&Input { share, ..at(100) });
+            assert_eq!(law.capacity > 12_000_000, grows, "{share:?} {lost_trip:?}");
         }
     }
 
