@@ -193,6 +193,14 @@ static void as_much_as_is_missing_as_recovery_begins(struct kunit *test)
 		{ 0, SK_PACING_NEEDED, 30, 8, 0 },
 		{ MIN_RTT_US / 64 + 1, SK_PACING_NEEDED, 30, 1, 0 },
 	};
+	/* Of few packets what comes at once is not paced. */
+	static const struct {
+		u32 prior_cwnd;
+		u32 more;
+	} few[] = {
+		{ 33, 23 },
+		{ 32, 0 },
+	};
 	struct regain_test *t = test->priv;
 	struct sock *sk = (struct sock *)&t->tp;
 	int i;
@@ -207,6 +215,20 @@ static void as_much_as_is_missing_as_recovery_begins(struct kunit *test)
 		t->tp.prr_delivered = 0;
 		iscsit_regain_recovery(&t->regain, &t->tcp, sk);
 		KUNIT_EXPECT_EQ_MSG(test, t->tp.prr_delivered, cases[i].more,
+				    "%d", i);
+	}
+
+	t->tp.packets_out = 15;
+	t->tp.lost_out = 1;
+	for (i = 0; i < ARRAY_SIZE(few); i++) {
+		trip(t, 0);
+		memset(&t->regain.queue_us, 0, sizeof(t->regain.queue_us));
+		reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
+		t->tp.snd_ssthresh = 20;
+		t->tp.prior_cwnd = few[i].prior_cwnd;
+		t->tp.prr_delivered = 0;
+		iscsit_regain_recovery(&t->regain, &t->tcp, sk);
+		KUNIT_EXPECT_EQ_MSG(test, t->tp.prr_delivered, few[i].more,
 				    "%d", i);
 	}
 }

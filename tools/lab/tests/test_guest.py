@@ -19,7 +19,7 @@ pytestmark = pytest.mark.guest
 
 SHORT = ("workload.runtime_s=5",)
 LOSSY = (*SHORT, "net.loss_pct=0.2")
-LOSS_PCT = (0.05, 1, 5, 12)
+LOSS_PCT = (0.05, 1, 5, 20)
 RANDOM = (*SHORT, "workload.kind=random", "workload.bs_kb=4", "workload.iodepth=16")
 ONE = (*RANDOM, "workload.iodepth=1", "net.rtt_ms=2.6")
 PATHS = (*SHORT, "workload.sessions=2", "workload.multipath=true")
@@ -136,7 +136,7 @@ def test_event_counters_are_the_mib_counters(results, pct):
 
 
 def test_timeouts_happen_where_much_is_lost(results):
-    assert results["loss 12"]["events"]["loss"] > 0
+    assert results["loss 20"]["events"]["loss"] > 0
 
 
 @pytest.mark.parametrize("run", [*(f"loss {pct}" for pct in LOSS_PCT), "ecn"])
