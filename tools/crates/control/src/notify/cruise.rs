@@ -465,11 +465,10 @@ impl Notify {
         let own = self.lost_by_itself(now_us);
         let differs_us = u64::from(self.path.srtt_us.abs_diff(before.srtt_us));
         let same = differs_us < emptied_us / if own { 4 } else { 16 };
-        let lately = |lost_us| now_us - lost_us < THRESHOLD_TRIPS * self.trip_us();
         let short_us =
             2 * SLACK_REQUESTS * self.request_size() * 1_000_000 / before.capacity.max(1) + self.rtt_us() / 2;
         let overflows = !self.read.losses.shallow || self.queue_us() < short_us;
-        let lost = self.read.losses.unanswered > 0 || overflows && self.read.losses.last_us.is_some_and(lately);
+        let lost = self.read.losses.unanswered > 0 || overflows && self.lost_lately(now_us);
         same && (!lost || own && !self.read.losses.marked)
     }
 

@@ -195,6 +195,11 @@ impl Notify {
         self.read.losses.blamed_until_us = now_us + BLAME_TRIPS * self.trip_us() + CRUISE_PAGE_US;
     }
 
+    /// Something was lost within fifty round trips.
+    pub(super) fn lost_lately(&self, now_us: u64) -> bool {
+        self.read.losses.last_us.is_some_and(|lost_us| now_us - lost_us < THRESHOLD_TRIPS * self.trip_us())
+    }
+
     /// The path loses by itself: TCP's congestion control decides.
     pub(super) fn lossy(&self, now_us: u64) -> bool {
         self.read.losses.lossy_until_us.is_some_and(|us| now_us < us) && now_us >= self.rivals.until_us

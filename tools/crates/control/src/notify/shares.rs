@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! **Shares**: of this host's sessions that read from one address who has more than the others gives way first.
 
+use super::Notify;
 use super::cruise::{much_slower, slower};
-use super::{Notify, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::{carried, per_second};
 
@@ -72,9 +72,7 @@ impl Notify {
     /// Nothing waits, and more than C arrives. But after a loss the others' cwnd needs time: a target waits for 32 round trips
     /// before it tries more, and what this session overflows loses theirs as well. So who has more leaves it to them.
     pub(super) fn grow_among(&mut self, input: &Input<'_>, rate: Option<u64>) {
-        let lately = |us| input.now_us - us < THRESHOLD_TRIPS * self.trip_us();
-        if self.read.losses.last_us.is_some_and(lately) && rate.is_some_and(|rate| self.surplus(input, rate).is_some())
-        {
+        if self.lost_lately(input.now_us) && rate.is_some_and(|rate| self.surplus(input, rate).is_some()) {
             return;
         }
         self.capacity = self.capacity.saturating_add(self.capacity / GROWTH);
