@@ -146,7 +146,7 @@
 #define REGAIN_USUAL_SHIFT	8
 /* A login, and the scan for disks, are no more packets. */
 #define REGAIN_LOGIN_PKTS	64
-/* Nor is anything paced where losses keep cwnd and ssthresh at as many. */
+/* As ISCSIT_LOSSY_PKTS: nothing is paced where losses leave no more of cwnd. */
 #define REGAIN_FEW_PKTS		32
 /* fq counts the headers of a packet, too: this many bytes, at most. */
 #define REGAIN_HEADER_BYTES	100
@@ -308,18 +308,11 @@ static u32 regain_carried(const struct iscsit_regain *regain, u32 rate)
 	return (u64)rate * minmax_get(&regain->rtt_us) >> REGAIN_RATE_SHIFT;
 }
 
-/* More is delivered, by a sixteenth, than at the latest that was no chance. */
-static bool regain_gained(const struct iscsit_regain *regain)
+/* More is delivered, by such a part, than at the latest that was no chance. */
+static bool regain_gained(const struct iscsit_regain *regain, u32 part)
 {
 	return minmax_get(&regain->rate) >
-	       regain->queued_rate + regain->queued_rate / 16;
-}
-
-/* Half more is delivered than then, which has not been all that there is. */
-static bool regain_outgrown(const struct iscsit_regain *regain)
-{
-	return regain->queued_rate && minmax_get(&regain->rate) >
-	       regain->queued_rate + regain->queued_rate / 2;
+	       regain->queued_rate + regain->queued_rate / part;
 }
 
 /* After a reduction that was no chance: until when, and by what it is paced */
@@ -328,7 +321,7 @@ static void regain_wait(struct iscsit_regain *regain,
 {
 	u32 carried_pkts = regain_carried(regain,
 					  minmax_get(&regain->long_rate));
-	bool gained = regain_gained(regain);
+	bool gained = regain_gained(regain, 16);
 
 	if (tp->snd_ssthresh < carried_pkts / 8 * 5)
 		regain->wait_trips = REGAIN_SHORT_WAIT_TRIPS;
@@ -371,7 +364,8 @@ static void regain_reduced(struct iscsit_regain *regain,
 			 (!queued || chance);
 	if (!regain->chance)
 		regain_wait(regain, tp, queue_us);
-	else if (regain->starting || regain_outgrown(regain))
+	else if (regain->starting ||
+		 (regain->queued_rate && regain_gained(regain, 2)))
 		regain->interrupted = true;
 	regain->reduced_trip = regain->trips;
 	regain->reduced_pkts = 0;
@@ -407,7 +401,7 @@ static void regain_forget(struct iscsit_regain *regain)
 static bool regain_waits(const struct iscsit_regain *regain)
 {
 	return regain_waited(regain) <= regain->wait_trips &&
-	       !(regain->chance && regain_gained(regain));
+	       !(regain->chance && regain_gained(regain, 16));
 }
 
 /* Losses are few, or there is no queue that more would overflow. */

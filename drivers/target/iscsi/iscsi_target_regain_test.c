@@ -120,6 +120,20 @@ static void expect_pacing(struct kunit *test, unsigned long least,
 	KUNIT_EXPECT_LE(test, sk->sk_max_pacing_rate, most);
 }
 
+/* So many packets in 20 ms, and little more; 0: pacing is not bounded */
+static void expect_bound(struct kunit *test, u32 pkts, unsigned long more)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	/* Packets of 1000 bytes, 50 round trips in a second */
+	unsigned long bytes_per_s = pkts * 50000ul;
+
+	if (pkts)
+		expect_pacing(test, bytes_per_s - 1000, bytes_per_s + more);
+	else
+		KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
+}
+
 /* Round trips, with such a queue, until more than this is tried */
 static int trips_until_more(struct regain_test *t, u32 queue_us, u32 cwnd)
 {
@@ -179,27 +193,23 @@ static void as_much_as_is_missing_as_recovery_begins(struct kunit *test)
 	static const struct {
 		u32 queue_us;
 		enum sk_pacing pacing;
+		u32 prior_cwnd;
 		u32 in_flight;
 		u32 lost;
 		u32 more;
 	} cases[] = {
-		{ 0, SK_PACING_NEEDED, 30, 1, 60 },
-		{ 0, SK_PACING_FQ, 30, 1, 60 },
-		{ 0, SK_PACING_NEEDED, 90, 1, 0 },
-		{ 0, SK_PACING_NEEDED, 91, 1, 0 },
-		{ 0, SK_PACING_NONE, 30, 1, 0 },
+		{ 0, SK_PACING_NEEDED, 90, 30, 1, 60 },
+		{ 0, SK_PACING_FQ, 90, 30, 1, 60 },
+		{ 0, SK_PACING_NEEDED, 90, 90, 1, 0 },
+		{ 0, SK_PACING_NEEDED, 90, 91, 1, 0 },
+		{ 0, SK_PACING_NONE, 90, 30, 1, 0 },
 		/* An overflow, as far as is known yet */
-		{ 0, SK_PACING_NEEDED, 30, 7, 60 },
-		{ 0, SK_PACING_NEEDED, 30, 8, 0 },
-		{ MIN_RTT_US / 64 + 1, SK_PACING_NEEDED, 30, 1, 0 },
-	};
-	/* Of few packets what comes at once is not paced. */
-	static const struct {
-		u32 prior_cwnd;
-		u32 more;
-	} few[] = {
-		{ 33, 23 },
-		{ 32, 0 },
+		{ 0, SK_PACING_NEEDED, 90, 30, 7, 60 },
+		{ 0, SK_PACING_NEEDED, 90, 30, 8, 0 },
+		/* Of few packets what comes at once is not paced. */
+		{ 0, SK_PACING_NEEDED, 33, 10, 1, 23 },
+		{ 0, SK_PACING_NEEDED, 32, 10, 1, 0 },
+		{ MIN_RTT_US / 64 + 1, SK_PACING_NEEDED, 90, 30, 1, 0 },
 	};
 	struct regain_test *t = test->priv;
 	struct sock *sk = (struct sock *)&t->tp;
@@ -208,27 +218,14 @@ static void as_much_as_is_missing_as_recovery_begins(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		sk->sk_pacing_status = cases[i].pacing;
 		reduce(t, cases[i].queue_us, ISCSIT_CAUSE_RECOVERY);
-		t->tp.prior_cwnd = 90;
+		t->tp.snd_ssthresh = 20;
+		t->tp.prior_cwnd = cases[i].prior_cwnd;
 		t->tp.packets_out = cases[i].in_flight + 4 + cases[i].lost;
 		t->tp.sacked_out = 4;
 		t->tp.lost_out = cases[i].lost;
 		t->tp.prr_delivered = 0;
 		iscsit_regain_recovery(&t->regain, &t->tcp, sk);
 		KUNIT_EXPECT_EQ_MSG(test, t->tp.prr_delivered, cases[i].more,
-				    "%d", i);
-	}
-
-	t->tp.packets_out = 15;
-	t->tp.lost_out = 1;
-	for (i = 0; i < ARRAY_SIZE(few); i++) {
-		trip(t, 0);
-		memset(&t->regain.queue_us, 0, sizeof(t->regain.queue_us));
-		reduce(t, 0, ISCSIT_CAUSE_RECOVERY);
-		t->tp.snd_ssthresh = 20;
-		t->tp.prior_cwnd = few[i].prior_cwnd;
-		t->tp.prr_delivered = 0;
-		iscsit_regain_recovery(&t->regain, &t->tcp, sk);
-		KUNIT_EXPECT_EQ_MSG(test, t->tp.prr_delivered, few[i].more,
 				    "%d", i);
 	}
 }
@@ -1316,19 +1313,12 @@ static void pacing(struct kunit *test)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		/* Packets of 1000 bytes, 50 round trips in a second */
-		unsigned long bytes_per_s = cases[i].pkts * 50000ul;
-
 		memset(&t->regain.queue_us, 0, sizeof(t->regain.queue_us));
 		reduce(t, cases[i].reduced_queue_us, ISCSIT_CAUSE_RECOVERY);
 		t->tp.snd_cwnd = cases[i].cwnd;
 		t->tp.snd_ssthresh = cases[i].ssthresh;
 		trip(t, cases[i].queue_us);
-		if (cases[i].pkts)
-			expect_pacing(test, bytes_per_s - 1000,
-				      bytes_per_s + 12500);
-		else
-			KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
+		expect_bound(test, cases[i].pkts, 12500);
 	}
 
 	/* With the headers that fq counts */
@@ -1364,8 +1354,7 @@ static void pacing_by_a_queue_at_which_nothing_is_gained(struct kunit *test)
 		carry(t, cases[i].carries);
 		reduce(t, cases[i].queue_us, ISCSIT_CAUSE_RECOVERY);
 		trip(t, 0);
-		expect_pacing(test, cases[i].pkts * 50000ul - 1000,
-			      cases[i].pkts * 50000ul + 50000);
+		expect_bound(test, cases[i].pkts, 50000);
 	}
 }
 
@@ -1421,37 +1410,33 @@ static void pacing_until_more_may_be_tried(struct kunit *test)
 static void pacing_by_what_is_advertised(struct kunit *test)
 {
 	static const struct {
+		bool overflow;
 		u32 wnd_bytes;
 		u32 ssthresh;
-		u32 pkts;
+		u32 pkts;	/* in 20 ms; 0: without a bound */
 	} cases[] = {
-		{ 20000, 150, 106 },
-		{ 100000, 150, 106 },
-		{ 139001, 150, 148 },
-		{ 140000, 150, 148 },
-		{ 140000, 200, 148 },
-		{ 149000, 150, 158 },
-		{ 149001, 150, 0 },
-		/* After an overflow */
-		{ 100000, 150, 106 },
-		{ 140000, 150, 140 },
+		{ false, 20000, 150, 106 },
+		{ false, 100000, 150, 106 },
+		{ false, 139001, 150, 148 },
+		{ false, 140000, 150, 148 },
+		{ false, 140000, 200, 148 },
+		{ false, 149000, 150, 158 },
+		{ false, 149001, 150, 0 },
+		{ true, 100000, 150, 106 },
+		/* More is not tried yet. */
+		{ false, 140000, 150, 140 },
 	};
 	struct regain_test *t = test->priv;
-	struct sock *sk = (struct sock *)&t->tp;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		if (i == ARRAY_SIZE(cases) - 2)
+		if (cases[i].overflow)
 			reduce(t, 3000, ISCSIT_CAUSE_RECOVERY);
 		t->tp.snd_wnd = cases[i].wnd_bytes;
 		t->tp.snd_cwnd = 150;
 		t->tp.snd_ssthresh = cases[i].ssthresh;
 		trip(t, 0);
-		if (cases[i].pkts)
-			expect_pacing(test, cases[i].pkts * 50000ul - 1000,
-				      cases[i].pkts * 50000ul + 50000);
-		else
-			KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
+		expect_bound(test, cases[i].pkts, 50000);
 	}
 }
 
