@@ -88,8 +88,13 @@ class Net(Section):
         return self.model_copy(update=kept | new)
 
     @property
+    def highest_mbit(self) -> float:
+        """The rate of the bottleneck when it is fastest."""
+        return max([self.rate_mbit, *(change.rate_mbit or 0 for change in self.changes)])
+
+    @property
     def card_mbit(self) -> float:
-        return self.access_mbit or 10 * self.rate_mbit
+        return self.access_mbit or 10 * self.highest_mbit
 
     @property
     def bdp_bytes(self) -> float:
@@ -109,8 +114,8 @@ class Net(Section):
                 f"the queue holds {self.queue_bytes} bytes; "
                 f"queue_bdp or queue_kb must allow two packets, {2 * PACKET_BYTES}"
             )
-        if self.access_mbit is not None and self.access_mbit < self.rate_mbit:
-            raise ValueError(f"access_mbit must not be below rate_mbit, {self.rate_mbit:g}")
+        if self.card_mbit < self.highest_mbit:
+            raise ValueError(f"access_mbit must not be below rate_mbit, {self.highest_mbit:g} when it is highest")
         return self
 
 

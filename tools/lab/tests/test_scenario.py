@@ -34,6 +34,10 @@ def test_what_follows_a_change_is_a_path_of_its_own():
     assert not longer.changes
 
 
+def test_the_machines_links_are_faster_than_any_rate_of_a_path():
+    assert load(NAME, ("net.changes=[{at_s = 5, rate_mbit = 2000}, {at_s = 9, rate_mbit = 50}]",)).net.card_mbit == 20_000
+
+
 def test_a_path_that_becomes_faster_fills_more_memory():
     faster = ("workload.runtime_s=100", "net.changes=[{at_s = 50, rate_mbit = 2000}]")
     with pytest.raises(LabError, match="is 13.1 GB"):
@@ -66,7 +70,11 @@ def test_settings_override_any_key():
         (("net.loss_pct=101",), "net.loss_pct: input should be less than or equal to 100"),
         (("net.queue_kb=64",), "net: give one of queue_bdp and queue_kb"),
         (("net.rtt_ms=0",), "must allow two packets"),
-        (("net.access_mbit=10",), "access_mbit must not be below rate_mbit"),
+        (("net.access_mbit=10",), "access_mbit must not be below rate_mbit, 100"),
+        (
+            ("net.access_mbit=1000", "net.changes=[{at_s = 5, rate_mbit = 1500}]"),
+            "access_mbit must not be below rate_mbit, 1500 when it is highest",
+        ),
         (("net.cross=[{proto = 'udp', to_s = 5}]",), "a udp flow needs rate_mbit"),
         (("workload.kind=sideways",), "should be 'buffered', 'direct', 'random' or 'verify'"),
         (("workload.kind=verify",), "needs another target.backstore (nullio keeps nothing)"),
