@@ -88,11 +88,17 @@
  * more is tried as after a queue that overflowed; and so it is after a loss
  * that follows within a round trip.
  *
+ * Where a path has become much slower more of what is in flight is lost than the
+ * congestion control takes from cwnd, and what that leaves overflows the queue
+ * again, and again. So where more than three eighths are lost, and eight packets
+ * or more, which is no chance, ssthresh is no more than what is not, which the
+ * path and its queue hold, but no less than a quarter.
+ *
  * While a loss is repaired cwnd may be less than ssthresh, as PRR has it go
  * down to what is in flight. CUBIC's HyStart takes that for slow start, and at
  * a queue makes ssthresh what cwnd is: a few packets, if little was left in
- * flight. So ssthresh is no less than it was as TCP entered Recovery until that
- * is over.
+ * flight. So ssthresh is no less than it was as TCP entered Recovery, or than is
+ * not lost, until that is over.
  *
  * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
  * path runs empty, and what refills it at such a rate makes a queue though less
@@ -383,6 +389,25 @@ static void regain_mistaken(struct iscsit_regain *regain, struct tcp_sock *tp)
 }
 
 /*
+ * Less than five eighths of what was in flight is not lost: that is what the
+ * path and its queue hold. (What was sent again, or since, may be lost as well.)
+ */
+static void regain_leave(struct iscsit_regain *regain, struct tcp_sock *tp)
+{
+	u32 delivered = tp->delivered - regain->recovery_delivered;
+	u32 lost = tp->lost - regain->recovery_lost;
+	u32 pkts = regain->recovery_pkts;
+	u32 left = max(pkts - min(lost, pkts), pkts / 4);
+
+	if (lost < REGAIN_LOST_PKTS || delivered + lost > pkts ||
+	    left >= min(pkts / 8 * 5, regain->reduced_pkts))
+		return;
+	regain->reduced_pkts = left;
+	regain->overflow = true;
+	tp->snd_ssthresh = min(tp->snd_ssthresh, left);
+}
+
+/*
  * Less has been delivered since such a reduction than even Reno's leaves of a
  * path and of a queue of an eighth of it: that is all that there is by now.
  */
@@ -550,6 +575,13 @@ static bool regain_recovers(const struct iscsit_regain *regain,
 	       regain->reduced_pkts && tcp_sk(sk)->prior_ssthresh;
 }
 
+/* It was no chance. */
+static bool regain_overflows(const struct iscsit_regain *regain,
+			     const struct sock *sk)
+{
+	return regain_recovers(regain, sk) && !regain->chance;
+}
+
 /* It was by chance, and there is more to be sent. */
 static bool regain_repairs(const struct iscsit_regain *regain,
 			   const struct sock *sk)
@@ -633,6 +665,8 @@ VISIBLE_IF_KUNIT void iscsit_regain_look(struct iscsit_regain *regain,
 		regain->interrupted = false;
 	if (regain->many_lost && regain_repairs(regain, sk))
 		regain_mistaken(regain, tp);
+	if (regain_overflows(regain, sk))
+		regain_leave(regain, tp);
 	if (regain_recovers(regain, sk))
 		tp->snd_ssthresh = max(tp->snd_ssthresh, regain->reduced_pkts);
 
@@ -688,6 +722,9 @@ VISIBLE_IF_KUNIT void iscsit_regain_recovery(struct iscsit_regain *regain,
 	regain->delivered = tp->delivered;
 	regain->lost = tp->lost - tp->lost_out;
 	regain->reduced_pkts = tp->snd_ssthresh;
+	regain->recovery_pkts = tp->packets_out;
+	regain->recovery_delivered = tp->delivered - tp->sacked_out;
+	regain->recovery_lost = regain->lost;
 	if (!regain->chance)
 		return;
 	tp->snd_ssthresh = max(tp->snd_ssthresh, min(carried, tp->prior_cwnd));
@@ -709,7 +746,9 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_recovery);
  *
  * All that the initiator has asked for may be in the send buffer, which holds
  * four cwnd after a loss by chance. Nothing would be regained until that is
- * sent, which takes seconds if a timeout has left a few packets of cwnd.
+ * sent, which takes seconds if a timeout has left a few packets of cwnd. And
+ * where all of it is in flight, and much is lost, it asks for no more until that
+ * is repaired, too late for what is to be left of it.
  *
  * Return: true if it is to be called again.
  */
@@ -717,6 +756,10 @@ VISIBLE_IF_KUNIT bool iscsit_regain_look_again(struct iscsit_regain *regain,
 					       const struct iscsit_tcp *tcp,
 					       struct sock *sk)
 {
+	if (regain_overflows(regain, sk)) {
+		regain_leave(regain, tcp_sk(sk));
+		return true;
+	}
 	if (!before(tcp_sk(sk)->snd_nxt, tcp_sk(sk)->write_seq))
 		return false;
 	iscsit_regain_look(regain, tcp, sk);
@@ -750,7 +793,7 @@ void iscsit_regain(struct iscsit_conn *conn)
 	tcp->look = on ? iscsit_regain_look_again : NULL;
 	if (on) {
 		iscsit_regain_look(&conn->regain, tcp, sk);
-		if (conn->regain.chance)
+		if (conn->regain.chance || regain_overflows(&conn->regain, sk))
 			iscsit_tcp_look_later(tcp);
 	} else {
 		conn->regain.chance = false;

@@ -319,6 +319,88 @@ static void while_losses_by_chance_are_repaired(struct kunit *test)
 	}
 }
 
+/* TCP enters Recovery, with so many packets not acknowledged in sequence. */
+static void enter_recovery(struct regain_test *t, u32 queue_us, u32 pkts)
+{
+	struct sock *sk = (struct sock *)&t->tp;
+
+	reduce(t, queue_us, ISCSIT_CAUSE_RECOVERY);
+	t->tp.prior_cwnd = CARRIED;
+	t->tp.prior_ssthresh = CARRIED;
+	t->tp.packets_out = pkts;
+	iscsit_regain_recovery(&t->regain, &t->tcp, sk);
+	inet_csk(sk)->icsk_ca_state = TCP_CA_Recovery;
+}
+
+/* What ssthresh is where so many are lost of them, five with what told of it */
+static void no_more_than_is_not_lost(struct kunit *test)
+{
+	static const struct {
+		u32 queue_us;
+		u32 pkts;
+		u32 delivered;
+		u32 lost;
+		u32 ssthresh;
+	} cases[] = {
+		{ MIN_RTT_US / 64 + 1, CARRIED, 60, 40, 70 },
+		{ MIN_RTT_US / 64 + 1, CARRIED, 59, 41, 59 },
+		{ MIN_RTT_US / 64 + 1, CARRIED, 2, 41, 59 },
+		{ MIN_RTT_US / 64 + 1, CARRIED, 25, 75, 25 },
+		{ MIN_RTT_US / 64 + 1, CARRIED, 24, 76, 25 },
+		/* And what was sent since */
+		{ MIN_RTT_US / 64 + 1, CARRIED, 60, 41, 70 },
+		{ MIN_RTT_US / 64 + 1, CARRIED, 0, 101, 70 },
+		/* Of what was half of cwnd, and of few */
+		{ MIN_RTT_US / 64 + 1, 48, 30, 18, 70 },
+		{ MIN_RTT_US / 64 + 1, 48, 29, 19, 29 },
+		{ MIN_RTT_US / 64 + 1, 12, 5, 7, 70 },
+		{ MIN_RTT_US / 64 + 1, 12, 4, 8, 4 },
+		{ MIN_RTT_US / 64 + 1, 8, 0, 8, 2 },
+		/* What seemed to be chance, and many are not */
+		{ 0, CARRIED, 50, 50, 50 },
+	};
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	int i;
+
+	t->unsent_bytes = 1000;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		inet_csk(sk)->icsk_ca_state = TCP_CA_Open;
+		memset(&t->regain, 0, sizeof(t->regain));
+		carry(t, CARRIED);
+		t->tp.lost += 2;
+		t->tp.lost_out = 2;
+		t->tp.delivered += 3;
+		t->tp.sacked_out = 3;
+		enter_recovery(t, cases[i].queue_us, cases[i].pkts);
+		t->tp.lost += cases[i].lost - 2;
+		t->tp.delivered += cases[i].delivered - 3 - CARRIED;
+		trip(t, 0);
+		KUNIT_EXPECT_EQ_MSG(test, t->tp.snd_ssthresh,
+				    cases[i].ssthresh, "%d", i);
+		/* Nor is it more at the next look. */
+		trip(t, 0);
+		KUNIT_EXPECT_EQ_MSG(test, t->tp.snd_ssthresh,
+				    cases[i].ssthresh, "%d", i);
+	}
+}
+
+/* A queue that was no longer than others: but for that it would be at once. */
+static void after_what_is_not_lost(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+
+	trip(t, MIN_RTT_US);
+	enter_recovery(t, MIN_RTT_US / 2, CARRIED);
+	t->tp.lost += 50;
+	t->tp.delivered -= 50;
+	expect_trip(test, 0, 50);
+	inet_csk(sk)->icsk_ca_state = TCP_CA_Open;
+	set_window(t, 50);
+	KUNIT_EXPECT_EQ(test, trips_until_more(t, 0, 50), 32);
+}
+
 /* HyStart makes it what cwnd is, where that is less as little is in flight. */
 static void no_less_than_as_recovery_began(struct kunit *test)
 {
@@ -1454,7 +1536,7 @@ static void no_pacing_by_a_closed_window(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sk->sk_max_pacing_rate, ~0UL);
 }
 
-/* While no PDU is sent: again as long as losses are by chance */
+/* While no PDU is sent: again where losses are by chance */
 static void as_long_as_something_is_to_be_sent(struct kunit *test)
 {
 	struct regain_test *t = test->priv;
@@ -1472,6 +1554,22 @@ static void as_long_as_something_is_to_be_sent(struct kunit *test)
 	expect_ssthresh(test, 50);
 
 	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
+	KUNIT_EXPECT_FALSE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
+							  sk));
+	/* Or while any others are repaired, with nothing to be sent */
+	t->tp.packets_out = CARRIED;
+	repair(t, MIN_RTT_US / 64 + 1, CARRIED);
+	t->tp.write_seq = t->tp.snd_nxt;
+	t->tp.delivered -= CARRIED;
+	t->tp.lost += 50;
+	KUNIT_EXPECT_TRUE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
+							 sk));
+	expect_ssthresh(test, 50);
+	t->regain.chance = true;
+	KUNIT_EXPECT_FALSE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
+							  sk));
+	t->regain.chance = false;
+	inet_csk(sk)->icsk_ca_state = TCP_CA_Open;
 	KUNIT_EXPECT_FALSE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
 							  sk));
 }
@@ -1505,6 +1603,8 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(after_recovery_has_begun_at_a_queue),
 	KUNIT_CASE(while_reduced_and_with_a_queue),
 	KUNIT_CASE(while_losses_by_chance_are_repaired),
+	KUNIT_CASE(no_more_than_is_not_lost),
+	KUNIT_CASE(after_what_is_not_lost),
 	KUNIT_CASE(no_less_than_as_recovery_began),
 	KUNIT_CASE(nothing_more_while_other_losses_are_repaired),
 	KUNIT_CASE(many_losses_are_no_chance),
