@@ -107,13 +107,14 @@
  * ago, and a sixteenth; or by less, where the latest reduction that was no
  * chance had gained nothing since the one before: by what makes half of its
  * queue in a round trip. Where cwnd in a round trip is more than that there is
- * no bound, but after a reduction at a queue, outside slow start, until more
- * may be tried; and then none of less than half of that (where all of cwnd had
- * been used the best rate is more), or, while srtt shows a queue, which others
- * may fill, of less than all of it. Where less than cwnd is advertised that and
- * a sixteenth is bound enough: no more can leave in a round trip, and TCP would
- * wait for room for what it sends at once, the more the faster it paces. TCP
- * heeds the bound from the next acknowledgment on.
+ * no bound, but, if the latest reduction was no chance, that and a sixteenth
+ * while so much more is tried; and after one at a queue, outside slow start,
+ * until more may be tried; and then none of less than half of that (where all of
+ * cwnd had been used the best rate is more), or, while srtt shows a queue, which
+ * others may fill, of less than all of it. Where less than cwnd is advertised
+ * that and a sixteenth is bound enough: no more can leave in a round trip, and
+ * TCP would wait for room for what it sends at once, the more the faster it
+ * paces. TCP heeds the bound from the next acknowledgment on.
  */
 
 #include <kunit/visibility.h>
@@ -500,10 +501,17 @@ static unsigned long regain_pacing(const struct iscsit_regain *regain,
 		if (!overflowed)
 			used += used / 16;
 	} else {
+		bool tried = regain->tried_trip == regain->trips &&
+			     !regain->chance && !regain->interrupted;
+
 		/* Slow start beyond that has to find what the path carries. */
-		if (used > most && (!overflowed || tcp_in_slow_start(tp)))
+		if (used > most && !tried &&
+		    (!overflowed || tcp_in_slow_start(tp)))
 			return ~0UL;
-		if (!regain_queues(regain, tp))
+		/* But a sixteenth more in a round trip is no faster. */
+		if (used > most && tried)
+			used += used / 16;
+		else if (!regain_queues(regain, tp))
 			used /= 2;
 	}
 	if (READ_ONCE(sk->sk_pacing_status) == SK_PACING_FQ)

@@ -1410,6 +1410,41 @@ static void pacing(struct kunit *test)
 	KUNIT_EXPECT_GE(test, sk->sk_max_pacing_rate, 106 * 55000ul);
 }
 
+/* In the round trip after it is: 144 packets of what was not carried, and nine */
+static void pacing_while_a_sixteenth_more_is_tried(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+
+	pass_trips(t, 40);
+	set_window(t, 144);
+	expect_trip(test, 0, 153);
+	expect_bound(test, 0, 0);
+	iscsit_regain_look(&t->regain, &t->tcp, sk);
+	expect_bound(test, 153, 12500);
+	/* As well when slow start has gone as far */
+	set_window(t, 153);
+	t->tp.is_cwnd_limited = false;
+	iscsit_regain_look(&t->regain, &t->tcp, sk);
+	expect_bound(test, 162, 50000);
+	trip(t, 0);
+	expect_bound(test, 0, 0);
+
+	/* But after a reduction by chance, or half more */
+	t->tp.is_cwnd_limited = true;
+	t->regain.chance = true;
+	set_window(t, 144);
+	expect_trip(test, 0, 153);
+	iscsit_regain_look(&t->regain, &t->tcp, sk);
+	expect_bound(test, 0, 0);
+	t->regain.chance = false;
+	t->regain.interrupted = true;
+	set_window(t, 120);
+	expect_trip(test, 0, 180);
+	iscsit_regain_look(&t->regain, &t->tcp, sk);
+	expect_bound(test, 0, 0);
+}
+
 /* Of 1 ms, half of which is a fortieth of the round trip */
 static void pacing_by_a_queue_at_which_nothing_is_gained(struct kunit *test)
 {
@@ -1649,6 +1684,7 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(short_ones_where_others_took_the_path),
 	KUNIT_CASE(a_send_buffer_of_four_cwnd),
 	KUNIT_CASE(pacing),
+	KUNIT_CASE(pacing_while_a_sixteenth_more_is_tried),
 	KUNIT_CASE(pacing_by_a_queue_at_which_nothing_is_gained),
 	KUNIT_CASE(pacing_by_a_rate_of_longer_ago),
 	KUNIT_CASE(pacing_by_no_less_than_half_of_cwnd),
