@@ -153,8 +153,6 @@
 #define REGAIN_USUAL_SHIFT	8
 /* A login, and the scan for disks, are no more packets. */
 #define REGAIN_LOGIN_PKTS	64
-/* As ISCSIT_LOSSY_PKTS: nothing is paced where losses leave no more of cwnd. */
-#define REGAIN_FEW_PKTS		32
 /* fq counts the headers of a packet, too: this many bytes, at most. */
 #define REGAIN_HEADER_BYTES	100
 /* A rate is packets per microsecond, times two to the power of this. */
@@ -738,7 +736,7 @@ VISIBLE_IF_KUNIT void iscsit_regain_recovery(struct iscsit_regain *regain,
 	tp->snd_ssthresh = max(tp->snd_ssthresh, min(carried, tp->prior_cwnd));
 	/* PRR would have cwnd go down to what is in flight. */
 	if (READ_ONCE(sk->sk_pacing_status) != SK_PACING_NONE &&
-	    tp->snd_ssthresh > REGAIN_FEW_PKTS &&
+	    tp->snd_ssthresh > ISCSIT_LOSSY_PKTS &&
 	    tp->lost_out < regain_many(tp->packets_out))
 		tp->prr_delivered += tp->snd_ssthresh -
 				     min(tp->snd_ssthresh,
