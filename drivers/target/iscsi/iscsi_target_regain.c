@@ -39,9 +39,9 @@
  * longest of the latest: that was no loss by chance, but a queue that
  * overflowed, however short, and maybe other flows' too. It takes twice as many
  * round trips until more is tried, each time that nothing has been gained since
- * the reduction before, at any queue; but eight where reductions have left less
- * than five eighths of what has been carried: that was others', who may have
- * gone; and none once the queue has turned out to be a longer path, or, where
+ * the reduction before, at any queue; but eight where the congestion control has
+ * left less than five eighths of what has been carried: that was others', who may
+ * have gone; and none once the queue has turned out to be a longer path, or, where
  * the latest reduction was by chance, once a sixteenth more has been delivered
  * than before: the path has become faster. So that this is seen, more than
  * eight after the queue, and while there is none, a little more than what is
@@ -90,9 +90,10 @@
  *
  * Where a path has become much slower more of what is in flight is lost than the
  * congestion control takes from cwnd, and what that leaves overflows the queue
- * again, and again. So where more than three eighths are lost, and eight packets
- * or more, which is no chance, ssthresh is no more than what is not, which the
- * path and its queue hold, but no less than a quarter.
+ * again, and again. So where Recovery begins for no chance, and three eighths or
+ * more are lost, and eight packets, ssthresh is no more than what is not, which
+ * the path and its queue hold, but no less than a quarter; and more is tried as
+ * after a queue that overflowed.
  *
  * While a loss is repaired cwnd may be less than ssthresh, as PRR has it go
  * down to what is in flight. CUBIC's HyStart takes that for slow start, and at
@@ -108,7 +109,7 @@
  * chance had gained nothing since the one before: by what makes half of its
  * queue in a round trip. Where cwnd in a round trip is more than that there is
  * no bound, but, if the latest reduction was no chance, that and a sixteenth
- * while so much more is tried; and after one at a queue, outside slow start,
+ * while so much more is tried, and not half; and after one at a queue, outside slow start,
  * until more may be tried; and then none of less than half of that (where all of
  * cwnd had been used the best rate is more), or, while srtt shows a queue, which
  * others may fill, of less than all of it. Where less than cwnd is advertised
@@ -388,8 +389,9 @@ static void regain_mistaken(struct iscsit_regain *regain, struct tcp_sock *tp)
 }
 
 /*
- * Less than five eighths of what was in flight is not lost: that is what the
- * path and its queue hold. (What was sent again, or since, may be lost as well.)
+ * Less than five eighths (each rounded down) of what was in flight is not lost:
+ * that is what the path and its queue hold. Once as much is told of, what is told
+ * is of what was sent again, or since, too.
  */
 static void regain_leave(struct iscsit_regain *regain, struct tcp_sock *tp)
 {
@@ -408,7 +410,8 @@ static void regain_leave(struct iscsit_regain *regain, struct tcp_sock *tp)
 
 /*
  * Less has been delivered since such a reduction than even Reno's leaves of a
- * path and of a queue of an eighth of it: that is all that there is by now.
+ * path and of a queue of an eighth of it (or so much was lost that no more is
+ * left of cwnd): that is all that there is by now.
  */
 static void regain_forget(struct iscsit_regain *regain)
 {

@@ -332,32 +332,31 @@ static void enter_recovery(struct regain_test *t, u32 queue_us, u32 pkts)
 	inet_csk(sk)->icsk_ca_state = TCP_CA_Recovery;
 }
 
-/* What ssthresh is where so many are lost of them, five with what told of it */
+/* What ssthresh is then where so many of them are lost, two and three at once */
 static void no_more_than_is_not_lost(struct kunit *test)
 {
 	static const struct {
-		u32 queue_us;
 		u32 pkts;
 		u32 delivered;
 		u32 lost;
 		u32 ssthresh;
 	} cases[] = {
-		{ MIN_RTT_US / 64 + 1, CARRIED, 60, 40, 70 },
-		{ MIN_RTT_US / 64 + 1, CARRIED, 59, 41, 59 },
-		{ MIN_RTT_US / 64 + 1, CARRIED, 2, 41, 59 },
-		{ MIN_RTT_US / 64 + 1, CARRIED, 25, 75, 25 },
-		{ MIN_RTT_US / 64 + 1, CARRIED, 24, 76, 25 },
+		{ CARRIED, 60, 40, 70 },
+		{ CARRIED, 59, 41, 59 },
+		{ CARRIED, 2, 41, 59 },
+		{ CARRIED, 25, 75, 25 },
+		{ CARRIED, 24, 76, 25 },
 		/* And what was sent since */
-		{ MIN_RTT_US / 64 + 1, CARRIED, 60, 41, 70 },
-		{ MIN_RTT_US / 64 + 1, CARRIED, 0, 101, 70 },
+		{ CARRIED, 60, 41, 70 },
+		{ CARRIED, 0, 101, 70 },
+		/* No more than the congestion control leaves */
+		{ 200, 110, 90, 70 },
 		/* Of what was half of cwnd, and of few */
-		{ MIN_RTT_US / 64 + 1, 48, 30, 18, 70 },
-		{ MIN_RTT_US / 64 + 1, 48, 29, 19, 29 },
-		{ MIN_RTT_US / 64 + 1, 12, 5, 7, 70 },
-		{ MIN_RTT_US / 64 + 1, 12, 4, 8, 4 },
-		{ MIN_RTT_US / 64 + 1, 8, 0, 8, 2 },
-		/* What seemed to be chance, and many are not */
-		{ 0, CARRIED, 50, 50, 50 },
+		{ 48, 30, 18, 70 },
+		{ 48, 29, 19, 29 },
+		{ 11, 4, 7, 70 },
+		{ 12, 4, 8, 4 },
+		{ 8, 0, 8, 2 },
 	};
 	struct regain_test *t = test->priv;
 	struct sock *sk = (struct sock *)&t->tp;
@@ -367,12 +366,13 @@ static void no_more_than_is_not_lost(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		inet_csk(sk)->icsk_ca_state = TCP_CA_Open;
 		memset(&t->regain, 0, sizeof(t->regain));
+		t->tp.sacked_out = 0;
 		carry(t, CARRIED);
 		t->tp.lost += 2;
 		t->tp.lost_out = 2;
 		t->tp.delivered += 3;
 		t->tp.sacked_out = 3;
-		enter_recovery(t, cases[i].queue_us, cases[i].pkts);
+		enter_recovery(t, MIN_RTT_US / 64 + 1, cases[i].pkts);
 		t->tp.lost += cases[i].lost - 2;
 		t->tp.delivered += cases[i].delivered - 3 - CARRIED;
 		trip(t, 0);
@@ -1417,6 +1417,10 @@ static void pacing_while_a_sixteenth_more_is_tried(struct kunit *test)
 	struct sock *sk = (struct sock *)&t->tp;
 
 	pass_trips(t, 40);
+	set_window(t, 104);
+	expect_trip(test, 0, 110);
+	iscsit_regain_look(&t->regain, &t->tcp, sk);
+	expect_bound(test, 106, 12500);
 	set_window(t, 144);
 	expect_trip(test, 0, 153);
 	expect_bound(test, 0, 0);

@@ -61,7 +61,7 @@
 #include "iscsi_target_nl.h"
 #include "iscsi_target_tcp.h"
 
-/* Near by nothing waits for it long enough to look more often. */
+/* Near by little waits for it long enough to look more often. */
 #define TCP_LOOK_US	10000U
 
 static DEFINE_HASHTABLE(tcp_by_sk, 8);
