@@ -765,14 +765,18 @@ VISIBLE_IF_KUNIT bool iscsit_regain_look_again(struct iscsit_regain *regain,
 					       const struct iscsit_tcp *tcp,
 					       struct sock *sk)
 {
-	if (regain_overflows(regain, sk)) {
+	bool unsent = before(tcp_sk(sk)->snd_nxt, tcp_sk(sk)->write_seq);
+	/* Since TCP entered Recovery, which something lost has told of */
+	bool looked = regain->lost != regain->recovery_lost;
+
+	if (regain_overflows(regain, sk) && (looked || !unsent)) {
 		regain_leave(regain, tcp_sk(sk));
 		return true;
 	}
-	if (!before(tcp_sk(sk)->snd_nxt, tcp_sk(sk)->write_seq))
+	if (!unsent)
 		return false;
 	iscsit_regain_look(regain, tcp, sk);
-	return regain->chance;
+	return regain->chance || regain_overflows(regain, sk);
 }
 EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_look_again);
 

@@ -1595,7 +1595,20 @@ static void as_long_as_something_is_to_be_sent(struct kunit *test)
 	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
 	KUNIT_EXPECT_FALSE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
 							  sk));
-	/* Or while any others are repaired, with nothing to be sent */
+	/* Once while others are repaired, and then for what is left of them */
+	t->tp.lost_out = 1;
+	t->tp.lost++;
+	enter_recovery(t, MIN_RTT_US / 64 + 1, CARRIED);
+	set_window(t, 20);
+	t->tp.write_seq = t->tp.snd_nxt + 1;
+	KUNIT_EXPECT_TRUE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
+							 sk));
+	expect_ssthresh(test, 70);
+	set_window(t, 20);
+	KUNIT_EXPECT_TRUE(test, iscsit_regain_look_again(&t->regain, &t->tcp,
+							 sk));
+	expect_ssthresh(test, 20);
+	/* Also with nothing to be sent */
 	t->tp.packets_out = CARRIED;
 	repair(t, MIN_RTT_US / 64 + 1, CARRIED);
 	t->tp.write_seq = t->tp.snd_nxt;
