@@ -39,16 +39,17 @@
  * longest of the latest: that was no loss by chance, but a queue that
  * overflowed, however short, and maybe other flows' too. It takes twice as many
  * round trips until more is tried, each time that nothing has been gained since
- * the reduction before, at any queue; but eight where the congestion control has
- * left less than five eighths of what has been carried: that was others', who may
- * have gone; and none once the queue has turned out to be a longer path, or, where
- * the latest reduction was by chance, once a sixteenth more has been delivered
- * than before: the path has become faster. So that this is seen, more than
- * eight after the queue, and while there is none, a little more than what is
- * delivered is tried there: half of what that queue holds, and no more than a
- * sixteenth, or two packets. What is regained after the wait is no more than
- * was delivered meanwhile, if that was less than nine sixteenths of it: the path
- * may have become slower, and its queue overflows each time that it is.
+ * the reduction before, at any queue; but eight where the congestion control
+ * has left less than five eighths of what has been carried: that was others',
+ * who may have gone; and none once the queue has turned out to be a longer
+ * path, or, where the latest reduction was by chance, once a sixteenth more has
+ * been delivered than before: the path has become faster. So that this is seen,
+ * more than eight after the queue, and while there is none, a little more than
+ * what is delivered is tried there: half of what that queue holds, and no more
+ * than a sixteenth, or two packets. What is regained after the wait is no more
+ * than was delivered meanwhile, if that was less than nine sixteenths of it:
+ * the path may have become slower, and its queue overflows each time that it
+ * is.
  *
  * A reduction at no queue was by chance, and asks for no such wait; where there
  * are many of these no time without one is long. So the next round trip will
@@ -88,18 +89,18 @@
  * more is tried as after a queue that overflowed; and so it is after a loss
  * that follows within a round trip.
  *
- * Where a path has become much slower more of what is in flight is lost than the
- * congestion control takes from cwnd, and what that leaves overflows the queue
- * again, and again. So where Recovery begins for no chance, and three eighths or
- * more are lost, and eight packets, ssthresh is no more than what is not, which
- * the path and its queue hold, but no less than a quarter; and more is tried as
- * after a queue that overflowed.
+ * Where a path has become much slower more of what is in flight is lost than
+ * the congestion control takes from cwnd, and what that leaves overflows the
+ * queue again, and again. So where Recovery begins for no chance, and three
+ * eighths or more are lost, and eight packets, ssthresh is no more than what is
+ * not, which the path and its queue hold, but no less than a quarter; and more
+ * is tried as after a queue that overflowed.
  *
  * While a loss is repaired cwnd may be less than ssthresh, as PRR has it go
  * down to what is in flight. CUBIC's HyStart takes that for slow start, and at
  * a queue makes ssthresh what cwnd is: a few packets, if little was left in
- * flight. So ssthresh is no less than it was as TCP entered Recovery, or than is
- * not lost, until that is over.
+ * flight. So ssthresh is no less than it was as TCP entered Recovery, or than
+ * is not lost, until that is over.
  *
  * TCP paces by 1.2 cwnd in a round trip, or by two. While it repairs a loss the
  * path runs empty, and what refills it at such a rate makes a queue though less
@@ -109,13 +110,13 @@
  * chance had gained nothing since the one before: by what makes half of its
  * queue in a round trip. Where cwnd in a round trip is more than that there is
  * no bound, but, if the latest reduction was no chance, that and a sixteenth
- * while so much more is tried, and not half; and after one at a queue, outside slow start,
- * until more may be tried; and then none of less than half of that (where all of
- * cwnd had been used the best rate is more), or, while srtt shows a queue, which
- * others may fill, of less than all of it. Where less than cwnd is advertised
- * that and a sixteenth is bound enough: no more can leave in a round trip, and
- * TCP would wait for room for what it sends at once, the more the faster it
- * paces. TCP heeds the bound from the next acknowledgment on.
+ * while so much more is tried, and not half; and after one at a queue, outside
+ * slow start, until more may be tried; and then none of less than half of that
+ * (where all of cwnd had been used the best rate is more), or, while srtt shows
+ * a queue, which others may fill, of less than all of it. Where less than cwnd
+ * is advertised that and a sixteenth is bound enough: no more can leave in a
+ * round trip, and TCP would wait for room for what it sends at once, the more
+ * the faster it paces. TCP heeds the bound from the next acknowledgment on.
  */
 
 #include <kunit/visibility.h>
@@ -390,8 +391,8 @@ static void regain_mistaken(struct iscsit_regain *regain, struct tcp_sock *tp)
 
 /*
  * Less than five eighths (each rounded down) of what was in flight is not lost:
- * that is what the path and its queue hold. Once as much is told of, what is told
- * is of what was sent again, or since, too.
+ * that is what the path and its queue hold. Once as much is told of, what is
+ * told is of what was sent again, or since, too.
  */
 static void regain_leave(struct iscsit_regain *regain, struct tcp_sock *tp)
 {
@@ -502,16 +503,16 @@ static unsigned long regain_pacing(const struct iscsit_regain *regain,
 		if (!overflowed)
 			used += used / 16;
 	} else {
+		bool beyond = used > most;
 		bool tried = regain->tried_trip == regain->trips &&
 			     !regain->chance && !regain->interrupted;
 
-		/* Slow start beyond that has to find what the path carries. */
-		if (used > most && !tried &&
-		    (!overflowed || tcp_in_slow_start(tp)))
-			return ~0UL;
-		/* But a sixteenth more in a round trip is no faster. */
-		if (used > most && tried)
+		/* A sixteenth more in a round trip is no faster. */
+		if (beyond && tried)
 			used += used / 16;
+		/* Other slow start has to find what the path carries. */
+		else if (beyond && (!overflowed || tcp_in_slow_start(tp)))
+			return ~0UL;
 		else if (!regain_queues(regain, tp))
 			used /= 2;
 	}
@@ -756,8 +757,8 @@ EXPORT_SYMBOL_IF_KUNIT(iscsit_regain_recovery);
  * All that the initiator has asked for may be in the send buffer, which holds
  * four cwnd after a loss by chance. Nothing would be regained until that is
  * sent, which takes seconds if a timeout has left a few packets of cwnd. And
- * where all of it is in flight, and much is lost, it asks for no more until that
- * is repaired, too late for what is to be left of it.
+ * where all of it is in flight, and much is lost, it asks for no more until
+ * that is repaired, too late for what is to be left of it.
  *
  * Return: true if it is to be called again.
  */

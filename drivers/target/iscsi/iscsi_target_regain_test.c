@@ -256,8 +256,8 @@ static void while_reduced_and_with_a_queue(struct kunit *test)
 	expect_trip(test, MIN_RTT_US / 8, 87);
 }
 
-/* A loss that is being repaired, with such a cwnd before; more is to be sent */
-static void repair(struct regain_test *t, u32 queue_us, u32 cwnd)
+/* TCP enters Recovery, with such a cwnd before. */
+static void enter_recovery(struct regain_test *t, u32 queue_us, u32 cwnd)
 {
 	struct sock *sk = (struct sock *)&t->tp;
 
@@ -266,6 +266,12 @@ static void repair(struct regain_test *t, u32 queue_us, u32 cwnd)
 	t->tp.prior_ssthresh = cwnd;
 	iscsit_regain_recovery(&t->regain, &t->tcp, sk);
 	inet_csk(sk)->icsk_ca_state = TCP_CA_Recovery;
+}
+
+/* A loss that is being repaired, and more is to be sent */
+static void repair(struct regain_test *t, u32 queue_us, u32 cwnd)
+{
+	enter_recovery(t, queue_us, cwnd);
 	t->unsent_bytes = 1000;
 	trip(t, 0);
 }
@@ -319,19 +325,6 @@ static void while_losses_by_chance_are_repaired(struct kunit *test)
 	}
 }
 
-/* TCP enters Recovery, with so many packets not acknowledged in sequence. */
-static void enter_recovery(struct regain_test *t, u32 queue_us, u32 pkts)
-{
-	struct sock *sk = (struct sock *)&t->tp;
-
-	reduce(t, queue_us, ISCSIT_CAUSE_RECOVERY);
-	t->tp.prior_cwnd = CARRIED;
-	t->tp.prior_ssthresh = CARRIED;
-	t->tp.packets_out = pkts;
-	iscsit_regain_recovery(&t->regain, &t->tcp, sk);
-	inet_csk(sk)->icsk_ca_state = TCP_CA_Recovery;
-}
-
 /* What ssthresh is then where so many of them are lost, two and three at once */
 static void no_more_than_is_not_lost(struct kunit *test)
 {
@@ -372,7 +365,8 @@ static void no_more_than_is_not_lost(struct kunit *test)
 		t->tp.lost_out = 2;
 		t->tp.delivered += 3;
 		t->tp.sacked_out = 3;
-		enter_recovery(t, MIN_RTT_US / 64 + 1, cases[i].pkts);
+		t->tp.packets_out = cases[i].pkts;
+		enter_recovery(t, MIN_RTT_US / 64 + 1, CARRIED);
 		t->tp.lost += cases[i].lost - 2;
 		t->tp.delivered += cases[i].delivered - 3 - CARRIED;
 		trip(t, 0);
@@ -392,6 +386,7 @@ static void after_what_is_not_lost(struct kunit *test)
 	struct sock *sk = (struct sock *)&t->tp;
 
 	trip(t, MIN_RTT_US);
+	t->tp.packets_out = CARRIED;
 	enter_recovery(t, MIN_RTT_US / 2, CARRIED);
 	t->tp.lost += 50;
 	t->tp.delivered -= 50;
@@ -1598,6 +1593,7 @@ static void as_long_as_something_is_to_be_sent(struct kunit *test)
 	/* Once while others are repaired, and then for what is left of them */
 	t->tp.lost_out = 1;
 	t->tp.lost++;
+	t->tp.packets_out = CARRIED;
 	enter_recovery(t, MIN_RTT_US / 64 + 1, CARRIED);
 	set_window(t, 20);
 	t->tp.write_seq = t->tp.snd_nxt + 1;
@@ -1609,7 +1605,6 @@ static void as_long_as_something_is_to_be_sent(struct kunit *test)
 							 sk));
 	expect_ssthresh(test, 20);
 	/* Also with nothing to be sent */
-	t->tp.packets_out = CARRIED;
 	repair(t, MIN_RTT_US / 64 + 1, CARRIED);
 	t->tp.write_seq = t->tp.snd_nxt;
 	t->tp.delivered -= CARRIED;
