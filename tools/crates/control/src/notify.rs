@@ -28,7 +28,7 @@ mod start;
 
 use self::advertised::Advertised;
 use self::bunches::Bunches;
-use self::cruise::{Aim, Before, Patience, SmallCut, Steps, slower};
+use self::cruise::{Aim, Before, Halved, Patience, SmallCut, Steps, slower};
 use self::drain::Drain;
 use self::holes::Holes;
 use self::losses::Losses;
@@ -121,6 +121,8 @@ struct ThisRead {
     choked_us: Option<u64>,
     /// Others have taken what had arrived before, and W is for half of the path.
     gives: bool,
+    /// What there was before that, while the queue stays as it was.
+    halved: Option<Halved>,
     /// When the path was found to have become longer.
     lengthened_us: Option<u64>,
     /// The requests of W before, which both ends' cwnd has held.

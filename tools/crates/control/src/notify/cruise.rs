@@ -36,6 +36,15 @@ pub(super) struct Before {
     srtt_us: u32,
 }
 
+/// What there was before W went to half of the path, which leaves others the rest; how much of the queue that should empty, and
+/// since when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Halved {
+    before: Before,
+    emptied_us: u64,
+    since_us: u64,
+}
+
 /// A cut that is too small to tell whose the queue is, or several in a row: the queue and all else before the first, and the W
 /// and C that the last has left.
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +166,7 @@ impl Notify {
         let judged = self.undrained(input);
         if let Some((aim, before)) = self.trial.take_if(|_| judged) {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
+                self.read.halved = None;
                 return;
             }
         }
@@ -172,6 +182,8 @@ impl Notify {
             self.compete(input.now_us, goal, rate);
             return;
         }
+        self.read.halved = None;
+        let gave = std::mem::take(&mut self.read.gives);
         // A long queue that lost something is no burst.
         let overflowed = congested && !self.lost_by_chance();
         let proven_us = if overflowed { queue_us } else { standing_us };
@@ -189,7 +201,7 @@ impl Notify {
         if std::mem::take(&mut self.read.losses.lost_much) {
             self.window_bytes = goal;
         }
-        if std::mem::take(&mut self.read.gives) {
+        if gave {
             self.window_bytes = self.window_bytes.max(goal);
         }
         let fills = self.alone(input) && self.lengthened(input.now_us);
@@ -285,17 +297,39 @@ impl Notify {
 
     /// Others fill the queue: TCP's congestion control decides.
     fn compete(&mut self, now_us: u64, goal: u64, rate: Option<u64>) {
+        let queue_us = self.whole_queue_us();
+        if let Some(halved) = self.read.halved.take() {
+            let Halved { before, emptied_us, since_us } = halved;
+            let seen = self.path.asked_us.saturating_sub(since_us) > self.trip_us() + emptied_us;
+            if seen && self.longer(now_us, before, queue_us, emptied_us) {
+                self.lengthen(now_us, before, queue_us);
+                return;
+            }
+            // While something was lost lately it may be others' who overflow it.
+            self.read.halved = Some(halved).filter(|_| self.unmoved(now_us, before, emptied_us));
+        }
         let most = self.tcp_bytes(self.path.cwnd_bytes(), 1);
-        let alone = self.whole_queue_us() < self.queue_low_us();
+        let alone = queue_us < self.queue_low_us();
         // Who was there first keeps more for long: half of the path it is, however long the others make the queue.
         let half = self.capacity.max(self.read.reached) / 2;
         let half_bytes = carried(half, self.trip_us() + self.read.late_us).saturating_add(self.slack_bytes());
-        self.read.gives = rate.is_some_and(|rate| self.taken(now_us, rate));
-        let goal = if self.read.gives { half_bytes.min(self.bound()) } else { goal };
+        let gives = rate.is_some_and(|rate| self.taken(now_us, rate));
+        let gave = std::mem::replace(&mut self.read.gives, gives);
+        let goal = if gives { half_bytes.min(self.bound()) } else { goal };
         if alone {
             self.rivals.until_us = now_us;
         }
+        let before = self.before(rate.unwrap_or(0));
         self.window_bytes = most.min(goal);
+        if !gives {
+            self.read.halved = None;
+        } else if !gave && !self.in_slots() {
+            // What was in flight, not what W would have let through.
+            let asked_bytes = self.filled_bytes.min(self.readers.claimed_bytes());
+            let cut_bytes = before.window_bytes.min(most).min(asked_bytes).saturating_sub(self.window_bytes);
+            let emptied_us = (cut_bytes * 1_000_000 / (2 * half).max(1)).min(queue_us);
+            self.read.halved = Some(Halved { before, emptied_us, since_us: now_us });
+        }
     }
 
     /// The link is busy all the time: what arrives is what it carries.
@@ -458,18 +492,44 @@ impl Notify {
         Before { rate, window_bytes, capacity, late_us: self.read.late_us, srtt_us: self.path.srtt_us }
     }
 
-    /// A cut has left the queue as it is, to a sixteenth of what it should have emptied, and nothing was lost lately, but as the
-    /// path does by itself: no queue is, unless most of it is others', who overflow it. Nor is one that is much longer than one
-    /// that a loss has shown to be short. Where the path loses by itself TCP has tried more, and a part of that was a queue.
-    fn longer(&self, now_us: u64, before: Before, emptied_us: u64) -> bool {
-        let own = self.lost_by_itself(now_us);
+    /// srtt is as it was before W was cut, to a sixteenth of what that should have emptied. Where the path loses by itself TCP has
+    /// tried more, and a part of that was a queue.
+    fn unmoved(&self, now_us: u64, before: Before, emptied_us: u64) -> bool {
         let differs_us = u64::from(self.path.srtt_us.abs_diff(before.srtt_us));
-        let same = differs_us < emptied_us / if own { 4 } else { 16 };
-        let short_us =
-            2 * SLACK_REQUESTS * self.request_size() * 1_000_000 / before.capacity.max(1) + self.rtt_us() / 2;
-        let overflows = !self.read.losses.shallow || self.queue_us() < short_us;
-        let lost = self.read.losses.unanswered > 0 || overflows && self.lost_lately(now_us);
-        same && (!lost || own && !self.read.losses.marked)
+        differs_us < emptied_us / if self.lost_by_itself(now_us) { 4 } else { 16 }
+    }
+
+    /// A cut has left the queue as it is, and nothing was lost lately, but as the path does by itself: no queue is, unless most of
+    /// it is others', who overflow it. Nor is one that is much longer than one that a loss has shown to be short.
+    fn longer(&self, now_us: u64, before: Before, queue_us: u64, emptied_us: u64) -> bool {
+        let slack_us = SLACK_REQUESTS * self.request_size() * 1_000_000 / before.capacity.max(1);
+        let short_us = 2 * slack_us + u64::from(self.path.srtt_us).saturating_sub(queue_us) / 2;
+        let overflows = !self.read.losses.shallow || queue_us < short_us;
+        let told = self.read.losses.unanswered > 0 || self.read.losses.last_us == Some(now_us);
+        let lost = told || overflows && self.lost_lately(now_us);
+        let own = self.lost_by_itself(now_us) && !self.read.losses.marked;
+        self.unmoved(now_us, before, emptied_us) && (!lost || own)
+    }
+
+    /// The path has become longer: what seemed to be a queue is its length.
+    fn lengthen(&mut self, now_us: u64, before: Before, queue_us: u64) {
+        self.rivals.until_us = self.rivals.until_us.min(now_us);
+        (self.read.gives, self.read.halved) = (false, None);
+        // Trains err by a few parts in a hundred: of a longer path that is more than a queue may hold. What is as near to them was
+        // a busy link, which brings what it carries.
+        let packet = per_second(self.path.mss_bytes.into(), self.rate_span_us());
+        let (capacity, reached) = (before.capacity, self.read.reached + packet);
+        self.capacity = if reached > capacity / 32 * 31 { capacity.min(reached) } else { capacity };
+        self.path.min_rtt_us = self.path.srtt_us;
+        (self.longer_us, self.read.lengthened_us) = (self.path.srtt_us, Some(now_us));
+        self.read.held_requests = before.window_bytes / self.request_size().max(1);
+        self.read.late_us = before.late_us;
+        if self.lost_by_itself(now_us) {
+            self.let_tcp_decide(now_us);
+        }
+        self.reason = format!("the path has become {queue_us} us longer");
+        self.forget_queues();
+        self.window_bytes = self.lengthened_bytes();
     }
 
     /// W where the path has become longer: for all that it holds, and half of the slack, since its queue has to hold what is uneven
@@ -506,22 +566,8 @@ impl Notify {
                 // What was more than the queue held was lost.
                 let emptied_us = emptied_us.min(before_us.saturating_sub(self.slack_us()));
                 let stays = more && queue_us + emptied_us / 2 > before_us;
-                if stays && !shared && !self.elsewhere(rate) && self.longer(now_us, before, emptied_us) {
-                    // Trains err by a few parts in a hundred: of a longer path that is more than a queue may hold. What is as near
-                    // to them was a busy link, which brings what it carries.
-                    let packet = per_second(self.path.mss_bytes.into(), self.rate_span_us());
-                    let reached = self.read.reached + packet;
-                    self.capacity = if reached > capacity / 32 * 31 { capacity.min(reached) } else { capacity };
-                    self.path.min_rtt_us = self.path.srtt_us;
-                    (self.longer_us, self.read.lengthened_us) = (self.path.srtt_us, Some(now_us));
-                    self.read.held_requests = before.window_bytes / self.request_size().max(1);
-                    self.read.late_us = before.late_us;
-                    if self.lost_by_itself(now_us) {
-                        self.let_tcp_decide(now_us);
-                    }
-                    self.reason = format!("the path has become {queue_us} us longer");
-                    self.forget_queues();
-                    self.window_bytes = self.lengthened_bytes();
+                if stays && !shared && !self.elsewhere(rate) && self.longer(now_us, before, queue_us, emptied_us) {
+                    self.lengthen(now_us, before, queue_us);
                     return true;
                 }
                 if small {
@@ -978,7 +1024,7 @@ pub(super) mod tests {
             (law.read.losses.shallow, law.read.losses.last_us) = (short, Some(299 * RTT_US));
             law.capacity = 12_000_000;
             let before = law.before(law.capacity);
-            assert_eq!(law.longer(300 * RTT_US, before, 40_000), longer, "{queue_us} us, {short}");
+            assert_eq!(law.longer(300 * RTT_US, before, queue_us.into(), 40_000), longer, "{queue_us} us, {short}");
         }
     }
 
@@ -1374,6 +1420,79 @@ pub(super) mod tests {
             let half = carried(1_000_000, 3 * RTT_US) + law.slack_bytes();
             assert_eq!(law.window_bytes, if rate < 2_000_000 && lost { half } else { goal });
         }
+    }
+
+    /// 54 ms of it are what W has less, of the 40 that wait: others' queue would be gone; and 21 ms of what 60 packets of cwnd, or
+    /// readers, had let through before. Fifty of the longer round trips are 150.
+    #[test]
+    fn a_queue_that_half_of_the_path_leaves_as_it_is_is_the_paths_length() {
+        let all = (200, 512, 185_000, 0);
+        for (was, meanwhile, told_trip, less_us, lost_trip, own, short, longer) in [
+            (all, (0, 1_000_000), 250, 0, 100, false, false, true),
+            (all, (0, 1_000_000), 250, 2_499, 100, false, false, true),
+            (all, (0, 1_000_000), 250, 2_500, 100, false, false, false),
+            ((60, 512, 185_000, 0), (0, 1_000_000), 250, 1_351, 100, false, false, true),
+            ((60, 512, 185_000, 0), (0, 1_000_000), 250, 1_352, 100, false, false, false),
+            ((200, 14, 185_000, 0), (0, 1_000_000), 250, 1_196, 100, false, false, true),
+            ((200, 14, 185_000, 0), (0, 1_000_000), 250, 1_197, 100, false, false, false),
+            ((200, 512, 114_688, 0), (0, 1_000_000), 250, 1_197, 100, false, false, false),
+            ((200, 512, 185_000, 2), (0, 1_000_000), 250, 0, 100, false, false, false), // what waits, waits for a slot
+            (all, (0, 1_000_000), 249, 0, 100, false, false, false),                    // others may overflow it
+            (all, (5_000, 1_000_000), 250, 0, 100, false, false, false),                // it was shorter
+            (all, (0, 2_000_000), 250, 0, 100, false, false, false),                    // W was for more
+            (all, (0, 1_000_000), 106, 0, 100, false, true, true), // no queue of two requests is as long
+            (all, (0, 1_000_000), 105, 0, 100, false, true, false), // what was cut away may still be in it
+            (all, (0, 1_000_000), 106, 0, 106, false, true, false), // the page tells of it
+            (all, (0, 1_000_000), 106, 9_999, 106, true, false, true),
+            (all, (0, 1_000_000), 106, 10_000, 106, true, false, false),
+        ] {
+            let (snd_cwnd_pkts, in_flight, filled_bytes, slots) = was;
+            let mut law = competing(2 * RTT_US as u32);
+            (law.capacity, law.floor_us, law.request_bytes) = (2_000_000, 3 * RTT_US, 8 << 10);
+            (law.path.snd_cwnd_pkts, law.window_bytes, law.filled_bytes) = (snd_cwnd_pkts, 185_000, filled_bytes);
+            (law.read.losses.shallow, law.read.losses.lossy_until_us) = (short, own.then_some(105 * RTT_US));
+            law.slots.trip_us = slots * RTT_US;
+            law.readers.look(0, RTT_US, &[prompt_disk(in_flight, 8 << 10)]);
+            for trip in 100..=told_trip {
+                law.read.losses.last_us = Some(if trip == told_trip { lost_trip } else { 100 } * RTT_US);
+                law.rivals.until_us = 300 * RTT_US;
+                let (less_us, rate) = match trip {
+                    _ if trip == told_trip => (less_us, 1_000_000),
+                    120.. => meanwhile,
+                    _ => (0, 1_000_000),
+                };
+                (law.path.srtt_us, law.path.asked_us) = (3 * RTT_US as u32 - less_us, trip * RTT_US);
+                law.compete(trip * RTT_US, law.window_for(law.capacity), Some(rate));
+            }
+            let now_us = told_trip * RTT_US;
+            assert_eq!(law.lengthened(now_us), longer, "{was:?} {meanwhile:?} {told_trip} {less_us} us, {own} {short}");
+            assert_eq!(law.rivals.until_us > now_us, !longer);
+            assert_eq!((law.whole_queue_us() == 0, law.lossy(now_us)), (longer, own && longer));
+            assert!(!longer || !law.read.gives && law.read.halved.is_none());
+        }
+    }
+
+    /// W is for all of the path again then, and a queue that it leaves as it was tells nothing.
+    #[test]
+    fn a_queue_that_stays_once_others_are_gone_is_no_longer_path() {
+        let mut law = competing(2 * RTT_US as u32);
+        (law.capacity, law.floor_us, law.request_bytes) = (2_000_000, 3 * RTT_US, 8 << 10);
+        (law.window_bytes, law.filled_bytes, law.quiet.until_us) = (185_000, 185_000, u64::MAX);
+        law.read.losses.last_us = Some(100 * RTT_US);
+        law.readers.look(0, RTT_US, &[prompt_disk(512, 8 << 10)]);
+        for (trip, rivals) in [(100, true), (101, false), (250, true)] {
+            law.rivals.until_us = if rivals { 300 * RTT_US } else { 0 };
+            law.meter.clear();
+            (0..=20).for_each(|n| law.meter.push((trip - 20 + n) * RTT_US, carried(1_000_000, n * RTT_US)));
+            law.path.asked_us = trip * RTT_US;
+            law.adjust(&at(trip));
+            assert_eq!((law.read.gives, law.read.halved.is_some()), (rivals, rivals));
+        }
+        assert!(!law.lengthened(250 * RTT_US));
+        // Nor if something else has changed W.
+        law.trial = Some((Aim::More, law.before(1_000_000)));
+        law.adjust(&at(251));
+        assert!(law.read.halved.is_none());
     }
 
     #[test]
