@@ -109,14 +109,15 @@
  * ago, and a sixteenth; or by less, where the latest reduction that was no
  * chance had gained nothing since the one before: by what makes half of its
  * queue in a round trip. Where cwnd in a round trip is more than that there is
- * no bound, but, if the latest reduction was no chance, that and a sixteenth
- * while so much more is tried, and not half; and after one at a queue, outside
- * slow start, until more may be tried; and then none of less than half of that
- * (where all of cwnd had been used the best rate is more), or, while srtt shows
- * a queue, which others may fill, of less than all of it. Where less than cwnd
- * is advertised that and a sixteenth is bound enough: no more can leave in a
- * round trip, and TCP would wait for room for what it sends at once, the more
- * the faster it paces. TCP heeds the bound from the next acknowledgment on.
+ * no bound, but, if there was such a reduction, and none by chance since, that
+ * and a sixteenth while so much more is tried, and not half; and after one at a
+ * queue, outside slow start, until more may be tried; and then none of less
+ * than half of that (where all of cwnd had been used the best rate is more),
+ * or, while srtt shows a queue, which others may fill, of less than all of it.
+ * Where less than cwnd is advertised that and a sixteenth is bound enough: no
+ * more can leave in a round trip, and TCP would wait for room for what it sends
+ * at once, the more the faster it paces. TCP heeds the bound from the next
+ * acknowledgment on.
  */
 
 #include <kunit/visibility.h>
@@ -505,7 +506,8 @@ static unsigned long regain_pacing(const struct iscsit_regain *regain,
 	} else {
 		bool beyond = used > most;
 		bool tried = regain->tried_trip == regain->trips &&
-			     !regain->chance && !regain->interrupted;
+			     regain->queued_rate && !regain->chance &&
+			     !regain->interrupted;
 
 		/* A sixteenth more in a round trip is no faster. */
 		if (beyond && tried)

@@ -1411,7 +1411,14 @@ static void pacing_while_a_sixteenth_more_is_tried(struct kunit *test)
 	struct regain_test *t = test->priv;
 	struct sock *sk = (struct sock *)&t->tp;
 
+	/* Where nothing has overflowed none is known to be too short */
 	pass_trips(t, 40);
+	set_window(t, 144);
+	expect_trip(test, 0, 153);
+	iscsit_regain_look(&t->regain, &t->tcp, sk);
+	expect_bound(test, 0, 0);
+
+	t->regain.queued_rate = minmax_get(&t->regain.rate);
 	set_window(t, 104);
 	expect_trip(test, 0, 110);
 	iscsit_regain_look(&t->regain, &t->tcp, sk);
