@@ -120,9 +120,7 @@ struct ThisRead {
     /// Since when cwnd has been less than half of W.
     choked_us: Option<u64>,
     /// Others have taken what had arrived before, and W is for half of the path.
-    gives: bool,
-    /// What there was before that, while the queue stays as it was.
-    halved: Option<Halved>,
+    gives: Option<Halved>,
     /// When the path was found to have become longer.
     lengthened_us: Option<u64>,
     /// The requests of W before, which both ends' cwnd has held.

@@ -36,8 +36,8 @@ pub(super) struct Before {
     srtt_us: u32,
 }
 
-/// What there was before W went to half of the path, which leaves others the rest; how much of the queue that should empty, and
-/// since when.
+/// What there was before W went to half of the path, which leaves others the rest; how much of the queue that should empty, 0
+/// where it tells nothing (any more), and since when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Halved {
     before: Before,
@@ -166,7 +166,9 @@ impl Notify {
         let judged = self.undrained(input);
         if let Some((aim, before)) = self.trial.take_if(|_| judged) {
             if self.undone(aim, before, input.now_us, rate, input.share.is_some()) {
-                self.read.halved = None;
+                if let Some(halved) = &mut self.read.gives {
+                    halved.emptied_us = 0;
+                }
                 return;
             }
         }
@@ -182,8 +184,7 @@ impl Notify {
             self.compete(input.now_us, goal, rate);
             return;
         }
-        self.read.halved = None;
-        let gave = std::mem::take(&mut self.read.gives);
+        let gave = self.read.gives.take().is_some();
         // A long queue that lost something is no burst.
         let overflowed = congested && !self.lost_by_chance();
         let proven_us = if overflowed { queue_us } else { standing_us };
@@ -298,15 +299,17 @@ impl Notify {
     /// Others fill the queue: TCP's congestion control decides.
     fn compete(&mut self, now_us: u64, goal: u64, rate: Option<u64>) {
         let queue_us = self.whole_queue_us();
-        if let Some(halved) = self.read.halved.take() {
-            let Halved { before, emptied_us, since_us } = halved;
-            let seen = self.path.asked_us.saturating_sub(since_us) > self.trip_us() + emptied_us;
-            if seen && self.longer(now_us, before, queue_us, emptied_us) {
-                self.lengthen(now_us, before, queue_us);
+        let mut gave = self.read.gives.take();
+        if let Some(Halved { before, emptied_us, since_us }) = &mut gave {
+            let seen = self.path.asked_us.saturating_sub(*since_us) > self.trip_us() + *emptied_us;
+            if seen && self.longer(now_us, *before, queue_us, *emptied_us) {
+                self.lengthen(now_us, *before, queue_us);
                 return;
             }
             // While something was lost lately it may be others' who overflow it.
-            self.read.halved = Some(halved).filter(|_| self.unmoved(now_us, before, emptied_us));
+            if !self.unmoved(now_us, *before, *emptied_us) {
+                *emptied_us = 0;
+            }
         }
         let most = self.tcp_bytes(self.path.cwnd_bytes(), 1);
         let alone = queue_us < self.queue_low_us();
@@ -314,22 +317,18 @@ impl Notify {
         let half = self.capacity.max(self.read.reached) / 2;
         let half_bytes = carried(half, self.trip_us() + self.read.late_us).saturating_add(self.slack_bytes());
         let gives = rate.is_some_and(|rate| self.taken(now_us, rate));
-        let gave = std::mem::replace(&mut self.read.gives, gives);
         let goal = if gives { half_bytes.min(self.bound()) } else { goal };
         if alone {
             self.rivals.until_us = now_us;
         }
         let before = self.before(rate.unwrap_or(0));
         self.window_bytes = most.min(goal);
-        if !gives {
-            self.read.halved = None;
-        } else if !gave && !self.in_slots() {
-            // What was in flight, not what W would have let through.
-            let asked_bytes = self.filled_bytes.min(self.readers.claimed_bytes());
-            let cut_bytes = before.window_bytes.min(most).min(asked_bytes).saturating_sub(self.window_bytes);
-            let emptied_us = (cut_bytes * 1_000_000 / (2 * half).max(1)).min(queue_us);
-            self.read.halved = Some(Halved { before, emptied_us, since_us: now_us });
-        }
+        // Of what was in flight, not what W would have let through; what waits for slots is no queue.
+        let asked_bytes = self.filled_bytes.min(self.readers.claimed_bytes());
+        let was_bytes = if self.in_slots() { 0 } else { before.window_bytes.min(most).min(asked_bytes) };
+        let cut_bytes = was_bytes.saturating_sub(self.window_bytes);
+        let emptied_us = (cut_bytes * 1_000_000 / (2 * half).max(1)).min(queue_us);
+        self.read.gives = gives.then(|| gave.unwrap_or(Halved { before, emptied_us, since_us: now_us }));
     }
 
     /// The link is busy all the time: what arrives is what it carries.
@@ -514,7 +513,7 @@ impl Notify {
     /// The path has become longer: what seemed to be a queue is its length.
     fn lengthen(&mut self, now_us: u64, before: Before, queue_us: u64) {
         self.rivals.until_us = self.rivals.until_us.min(now_us);
-        (self.read.gives, self.read.halved) = (false, None);
+        self.read.gives = None;
         // Trains err by a few parts in a hundred: of a longer path that is more than a queue may hold. What is as near to them was
         // a busy link, which brings what it carries.
         let packet = per_second(self.path.mss_bytes.into(), self.rate_span_us());
@@ -1468,13 +1467,14 @@ pub(super) mod tests {
             assert_eq!(law.lengthened(now_us), longer, "{was:?} {meanwhile:?} {told_trip} {less_us} us, {own} {short}");
             assert_eq!(law.rivals.until_us > now_us, !longer);
             assert_eq!((law.whole_queue_us() == 0, law.lossy(now_us)), (longer, own && longer));
-            assert!(!longer || !law.read.gives && law.read.halved.is_none());
+            assert!(!longer || law.read.gives.is_none());
         }
     }
 
     /// W is for all of the path again then, and a queue that it leaves as it was tells nothing.
     #[test]
     fn a_queue_that_stays_once_others_are_gone_is_no_longer_path() {
+        let tells = |law: &Notify| law.read.gives.is_some_and(|halved| halved.emptied_us > 0);
         let mut law = competing(2 * RTT_US as u32);
         (law.capacity, law.floor_us, law.request_bytes) = (2_000_000, 3 * RTT_US, 8 << 10);
         (law.window_bytes, law.filled_bytes, law.quiet.until_us) = (185_000, 185_000, u64::MAX);
@@ -1486,13 +1486,13 @@ pub(super) mod tests {
             (0..=20).for_each(|n| law.meter.push((trip - 20 + n) * RTT_US, carried(1_000_000, n * RTT_US)));
             law.path.asked_us = trip * RTT_US;
             law.adjust(&at(trip));
-            assert_eq!((law.read.gives, law.read.halved.is_some()), (rivals, rivals));
+            assert_eq!((law.read.gives.is_some(), tells(&law)), (rivals, rivals));
         }
         assert!(!law.lengthened(250 * RTT_US));
         // Nor if something else has changed W.
         law.trial = Some((Aim::More, law.before(1_000_000)));
         law.adjust(&at(251));
-        assert!(law.read.halved.is_none());
+        assert!(!tells(&law));
     }
 
     #[test]
