@@ -758,7 +758,9 @@ pub(super) mod tests {
                 Before { rate: 3_000_000, window_bytes: 270_000, capacity: 12_000_000, late_us: 0, srtt_us: 80_000 };
             // No more than the queue can be emptied, down to 2R.
             let aim = Aim::Shorter { queue_us: 60_000, emptied_us: 120_000, small: false };
+            law.read.gives = Some(Halved { before, emptied_us: 0, since_us: 0 });
             assert!(law.undone(aim, before, 300 * RTT_US, Some(800_000), shared));
+            assert_eq!(law.read.gives.is_none(), longer);
             let others = !longer && !shared;
             assert_eq!(
                 (law.lengthened(300 * RTT_US), law.rivals.until_us > 0),
