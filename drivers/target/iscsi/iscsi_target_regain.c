@@ -94,7 +94,8 @@
  * queue again, and again. So where Recovery begins for no chance, and three
  * eighths or more are lost, and eight packets, ssthresh is no more than what is
  * not, which the path and its queue hold, but no less than a quarter; and more
- * is tried as after a queue that overflowed.
+ * is tried as after a queue that overflowed. Of less in flight than is left of
+ * cwnd, but five eighths or more of what was carried, one of 32 is enough.
  *
  * While a loss is repaired cwnd may be less than ssthresh, as PRR has it go
  * down to what is in flight. CUBIC's HyStart takes that for slow start, and at
@@ -391,9 +392,9 @@ static void regain_mistaken(struct iscsit_regain *regain, struct tcp_sock *tp)
 }
 
 /*
- * Less than five eighths (each rounded down) of what was in flight is not lost:
- * that is what the path and its queue hold. Once as much is told of, what is
- * told is of what was sent again, or since, too.
+ * So little of what was in flight is not lost that it is what the path and its
+ * queue hold. Once as much is told of, what is told is of what was sent again,
+ * or since, too.
  */
 static void regain_leave(struct iscsit_regain *regain, struct tcp_sock *tp)
 {
@@ -403,7 +404,7 @@ static void regain_leave(struct iscsit_regain *regain, struct tcp_sock *tp)
 	u32 left = max(pkts - min(lost, pkts), pkts / 4);
 
 	if (lost < REGAIN_LOST_PKTS || delivered + lost > pkts ||
-	    left >= min(pkts / 8 * 5, regain->reduced_pkts))
+	    left >= min(regain->recovery_full_pkts, regain->reduced_pkts))
 		return;
 	regain->reduced_pkts = left;
 	regain->overflow = true;
@@ -735,6 +736,12 @@ VISIBLE_IF_KUNIT void iscsit_regain_recovery(struct iscsit_regain *regain,
 	regain->lost = tp->lost - tp->lost_out;
 	regain->reduced_pkts = tp->snd_ssthresh;
 	regain->recovery_pkts = tp->packets_out;
+	regain->recovery_full_pkts = tp->packets_out / 8 * 5;
+	/* Less than is left of cwnd, but no little that happens to be asked for */
+	if (tp->packets_out < tp->snd_ssthresh &&
+	    tp->packets_out >= carried / 8 * 5)
+		regain->recovery_full_pkts = tp->packets_out -
+					     regain_many(tp->packets_out) + 1;
 	regain->recovery_delivered = tp->delivered - tp->sacked_out;
 	regain->recovery_lost = regain->lost;
 	if (!regain->chance)

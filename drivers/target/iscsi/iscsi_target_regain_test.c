@@ -344,6 +344,13 @@ static void no_more_than_is_not_lost(struct kunit *test)
 		{ CARRIED, 0, 101, 70 },
 		/* No more than the congestion control leaves */
 		{ 200, 110, 90, 70 },
+		/* Of no more than that, of less, and of what happened to be */
+		{ 70, 30, 29, 70 },
+		{ 70, 30, 31, 39 },
+		{ 69, 30, 7, 70 },
+		{ 69, 30, 8, 61 },
+		{ 60, 30, 8, 52 },
+		{ 59, 30, 8, 70 },
 		/* Of what was half of cwnd, and of few */
 		{ 48, 30, 18, 70 },
 		{ 48, 29, 19, 29 },
@@ -377,6 +384,55 @@ static void no_more_than_is_not_lost(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, t->tp.snd_ssthresh,
 				    cases[i].ssthresh, "%d", i);
 	}
+}
+
+/* Of 69 packets of cwnd's 100, and then of all of them */
+static void less_as_more_is_lost(struct kunit *test)
+{
+	static const u32 ssthresh[][5] = {
+		{ 69, 70, 61, 49, 48 },
+		{ 100, 70, 70, 70, 70 },
+	};
+	static const u32 lost[] = { 7, 1, 12, 1 };
+	struct regain_test *t = test->priv;
+	struct sock *sk = (struct sock *)&t->tp;
+	int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(ssthresh); i++) {
+		inet_csk(sk)->icsk_ca_state = TCP_CA_Open;
+		memset(&t->regain, 0, sizeof(t->regain));
+		carry(t, CARRIED);
+		t->tp.packets_out = ssthresh[i][0];
+		enter_recovery(t, MIN_RTT_US / 64 + 1, CARRIED);
+		for (j = 0; j < ARRAY_SIZE(lost); j++) {
+			t->tp.lost += lost[j];
+			t->tp.delivered -= CARRIED;
+			trip(t, 0);
+			KUNIT_EXPECT_EQ_MSG(test, t->tp.snd_ssthresh,
+					    ssthresh[i][1 + j], "%d %d", i, j);
+		}
+	}
+}
+
+/* Of 639, 19 are no more than are lost by chance */
+static void little_is_lost_of_many_packets(struct kunit *test)
+{
+	struct regain_test *t = test->priv;
+
+	carry(t, CARRIED);
+	t->tp.packets_out = 639;
+	reduce(t, MIN_RTT_US / 64 + 1, ISCSIT_CAUSE_RECOVERY);
+	t->tp.snd_ssthresh = 700;
+	t->tp.prior_cwnd = 1000;
+	t->tp.prior_ssthresh = 1000;
+	iscsit_regain_recovery(&t->regain, &t->tcp, (struct sock *)&t->tp);
+	inet_csk((struct sock *)&t->tp)->icsk_ca_state = TCP_CA_Recovery;
+	t->tp.lost += 19;
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, t->tp.snd_ssthresh, 700);
+	t->tp.lost++;
+	trip(t, 0);
+	KUNIT_EXPECT_EQ(test, t->tp.snd_ssthresh, 619);
 }
 
 /* A queue that was no longer than others: but for that it would be at once. */
@@ -1658,6 +1714,8 @@ static struct kunit_case regain_test_cases[] = {
 	KUNIT_CASE(while_reduced_and_with_a_queue),
 	KUNIT_CASE(while_losses_by_chance_are_repaired),
 	KUNIT_CASE(no_more_than_is_not_lost),
+	KUNIT_CASE(less_as_more_is_lost),
+	KUNIT_CASE(little_is_lost_of_many_packets),
 	KUNIT_CASE(after_what_is_not_lost),
 	KUNIT_CASE(no_less_than_as_recovery_began),
 	KUNIT_CASE(nothing_more_while_other_losses_are_repaired),
