@@ -179,7 +179,7 @@ impl Notify {
         if self.read.losses.unanswered == 0 && input.now_us >= self.rivals.until_us {
             self.read.losses.held_us = self.read.losses.held_us.max(standing_us);
         }
-        let congested = self.congested(input);
+        let (congested, slower) = self.congested(input);
         if self.beside_rivals(input) {
             self.compete(input.now_us, goal, rate);
             return;
@@ -189,8 +189,15 @@ impl Notify {
         let overflowed = congested && !self.lost_by_chance();
         let proven_us = if overflowed { queue_us } else { standing_us };
         if self.overflows() {
-            self.read.losses.own_us.clear();
+            self.read.losses.own.clear();
             self.read.losses.lossy_until_us = self.read.losses.lossy_until_us.map(|us| us.min(input.now_us));
+        }
+        if let Some(rate) = slower {
+            self.read.losses.lossy_until_us = None;
+            self.read.losses.own.clear();
+            self.pause_growth(input.now_us);
+            self.slow_to(input, rate);
+            return;
         }
         if self.lossy(input.now_us) {
             (self.trial, self.read.losses.lost_much) = (None, true);

@@ -112,6 +112,11 @@ impl Notify {
         if told || !full || drains || own || !much_slower(rate, most) || !self.alone(input) {
             return;
         }
+        self.slow_to(input, rate);
+    }
+
+    /// C is what came before a loss, unless others take more each time.
+    pub(super) fn slow_to(&mut self, input: &Input<'_>, rate: u64) {
         // A change of the request size waits for all that is asked for.
         (self.request_changed_us, self.trial) = (input.now_us, None);
         if self.slows_again(input.now_us) {

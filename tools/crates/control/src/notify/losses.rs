@@ -2,7 +2,7 @@
 //! What the target tells of losses: whose they are, and what follows.
 
 use super::cruise::{much_slower, patience_us};
-use super::{CRUISE_PAGE_US, Notify, THRESHOLD_TRIPS};
+use super::{CRUISE_PAGE_US, Notify, Phase, THRESHOLD_TRIPS};
 use crate::Input;
 use crate::rate::carried;
 
@@ -17,6 +17,14 @@ const OWN_LOSSES: usize = 3;
 pub(super) const LOSSY_CWNDS: u64 = 4;
 /// So many packets are no long queue, however slow or near the path.
 const ROOM_PKTS: u64 = 16;
+
+/// One that may be the path's own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own {
+    told_us: u64,
+    /// What came just before it, in bytes/s, where something waited.
+    rate: Option<u64>,
+}
 
 /// What one read has lost.
 #[derive(Debug, Default)]
@@ -38,8 +46,8 @@ pub(super) struct Losses {
     pub(super) forgotten: u32,
     /// The longest queue that has stood and lost nothing, since it is measured from there and at that rate; 0 if none.
     pub(super) held_us: u64,
-    /// When the latest without a queue were told of; and until when the path is, or was, one that loses by itself.
-    pub(super) own_us: Vec<u64>,
+    /// The latest that may be the path's own; and until when it is, or was, one that loses by itself.
+    pub(super) own: Vec<Own>,
     pub(super) lossy_until_us: Option<u64>,
     /// W was made for such a path last.
     pub(super) lost_much: bool,
@@ -56,28 +64,29 @@ impl Losses {
 }
 
 impl Notify {
-    /// A loss was told of that may be of W as it is.
-    pub(super) fn congested(&mut self, input: &Input<'_>) -> bool {
+    /// A loss was told of that may be of W as it is; and what the path carries, in bytes/s, if it is one of a slower path.
+    pub(super) fn congested(&mut self, input: &Input<'_>) -> (bool, Option<u64>) {
         let now_us = input.now_us;
         let losses = std::mem::take(&mut self.read.losses.unanswered);
         if losses == 0 {
-            return false;
+            return (false, None);
         }
         self.read.losses.last_us = Some(now_us);
-        self.own_losses(input, losses);
+        let slower = self.own_losses(input, losses);
         let blamed = now_us < self.read.losses.blamed_until_us;
         if blamed {
             self.pause_growth(now_us);
         }
-        !blamed
+        (!blamed, slower)
     }
 
     /// Losses were told of; without a queue, other sessions or flows they may be the path's own. What one overflow lost may be
-    /// told of in several pages; and where pages are rare, one may tell of several losses.
-    pub(super) fn own_losses(&mut self, input: &Input<'_>, losses: u32) {
+    /// told of in several pages; and where pages are rare, one may tell of several losses. What the path carries, in bytes/s, if
+    /// it is a slower one, which overflows.
+    pub(super) fn own_losses(&mut self, input: &Input<'_>, losses: u32) -> Option<u64> {
         let now_us = input.now_us;
         let apart_us = BLAME_TRIPS * self.trip_us();
-        let last_us = self.read.losses.own_us.last().copied();
+        let last_us = self.read.losses.own.last().map(|own| own.told_us);
         let again = last_us.is_some_and(|us| now_us - us <= apart_us);
         // Once TCP decides it is what fills the path; but a queue that is known to be short overflows, and near by any may in each
         // of the many round trips for which that lasts.
@@ -87,18 +96,36 @@ impl Notify {
         // What this host's sessions overflow is told from it by the queue.
         let own = self.alone(input) || input.share.is_some() && self.lost_by_chance();
         if again || full || !own {
-            return;
+            return None;
         }
         let since_us = self.read.losses.since_us.max(self.read.began_us).max(last_us.unwrap_or(0));
         let span_us = self.path.asked_us.saturating_sub(since_us);
         let losses = u64::from(losses).min(1 + span_us / apart_us) as usize;
         let long_us = self.own_losses_us();
-        self.read.losses.own_us.retain(|&us| now_us - us <= long_us);
+        let another = self.read.holes.first.is_some_and(|(us, _)| us > last_us.unwrap_or(0));
+        // While a change of the request size drains a queue less arrives for that; and where no more is asked for.
+        let asked = self.readers.claimed_bytes() + self.request() >= self.filled_bytes.min(self.window_bytes);
+        let tells = self.phase == Phase::Cruise && another && asked && !input.changing();
+        let rate = self.before_hole(now_us).filter(|_| tells && self.lost_at_a_queue());
+        self.read.losses.own.retain(|own| now_us - own.told_us <= long_us);
         // One page alone does not make it such a path.
-        self.read.losses.own_us.extend(std::iter::repeat_n(now_us, losses.min(OWN_LOSSES - 1)));
-        if self.read.losses.own_us.len() >= OWN_LOSSES - usize::from(self.lossy(now_us)) {
+        self.read.losses.own.extend(std::iter::repeat_n(Own { told_us: now_us, rate }, losses.min(OWN_LOSSES - 1)));
+        if self.read.losses.own.len() < OWN_LOSSES - usize::from(self.lossy(now_us)) {
+            return None;
+        }
+        let slower = self.overflows_at();
+        if slower.is_none() {
             self.let_tcp_decide(now_us);
         }
+        slower
+    }
+
+    /// What the path carries, in bytes/s, where something waited at each of the losses that would make it one that loses by
+    /// itself, and much less than C came before: it has become slower, and its queue, which is short, overflows.
+    fn overflows_at(&self) -> Option<u64> {
+        let own = &self.read.losses.own;
+        let rates: Option<Vec<u64>> = own.iter().map(|own| own.rate).collect();
+        rates.filter(|_| own.len() >= OWN_LOSSES)?.into_iter().max().filter(|&rate| much_slower(rate, self.capacity))
     }
 
     /// For so long losses make a path one that loses by itself.
@@ -259,6 +286,11 @@ impl Notify {
         !self.read.losses.marked && self.path.reduced_rtt_us > 0 && queue_us < short_us
     }
 
+    /// Something waited when something was lost last, as the target tells.
+    fn lost_at_a_queue(&self) -> bool {
+        !self.read.losses.marked && self.path.reduced_rtt_us > 0 && !self.lost_by_chance()
+    }
+
     /// The latest loss that was told of was by chance, and lately.
     pub(super) fn has_lost_by_chance(&self, now_us: u64) -> bool {
         self.read.losses.chance_us.is_some_and(|us| now_us - us <= THRESHOLD_TRIPS * self.trip_us())
@@ -394,7 +426,7 @@ mod tests {
             assert_eq!(law.lost_by_chance(), chance, "{reduced_us} us");
             assert_eq!(given_way(&mut law, 100, 1_900_000).0, !chance, "{reduced_us} us");
             law.own_losses(&at(100), 1);
-            assert_eq!(!law.read.losses.own_us.is_empty(), chance, "{reduced_us} us");
+            assert_eq!(!law.read.losses.own.is_empty(), chance, "{reduced_us} us");
         }
     }
 
@@ -480,7 +512,9 @@ mod tests {
             law.capacity = 2_000_000;
             (law.window_bytes, law.path.prior_cwnd_pkts) = (law.window_for(law.capacity), prior_cwnd_pkts);
             (law.read.losses.lossy_until_us, law.read.losses.shallow) = (was.then_some(25 * RTT_US), shallow);
-            [10, 20, 30].into_iter().for_each(|trip| law.own_losses(&at(trip), 1));
+            for trip in [10, 20, 30] {
+                law.own_losses(&at(trip), 1);
+            }
             assert_eq!(law.lossy(31 * RTT_US), own, "{prior_cwnd_pkts} packets, {was}, {shallow}");
         }
         // Near by it may overflow in each of the many round trips of a second.
@@ -489,7 +523,9 @@ mod tests {
         (law.capacity, law.request_bytes) = (20_000_000, 4 << 10);
         law.window_bytes = law.window_for(law.capacity);
         law.read.losses.lossy_until_us = Some(25 * RTT_US);
-        [10, 20, 30].into_iter().for_each(|trip| law.own_losses(&at(trip), 1));
+        for trip in [10, 20, 30] {
+            law.own_losses(&at(trip), 1);
+        }
         assert!(!law.overflows() && !law.lossy(31 * RTT_US));
     }
 
@@ -540,6 +576,60 @@ mod tests {
         {
             (law.path.ssthresh_pkts, law.path.prior_cwnd_pkts) = (ssthresh_pkts, prior_cwnd_pkts);
             assert_eq!(law.lossy_bytes(), 4 * (pkts * 1448 + law.slack_bytes()), "{ssthresh_pkts}, {prior_cwnd_pkts}");
+        }
+    }
+
+    /// What came before each, in kB/s, and the queue as TCP began to reduce cwnd; the round trip in which the latest hole was seen
+    /// at most, what is let through, and nobody asks for.
+    #[test]
+    fn three_losses_at_a_queue_where_much_less_than_c_comes_are_of_a_slower_path() {
+        let (less, three) = ([1_000, 1_200, 1_100], [3_000; 3]);
+        for (rates, queues_us, hole, unasked_bytes, marked, slower) in [
+            (less, three, 30, 0, false, Some(1_200)),
+            (less, three, 10, 0, false, None),
+            (less, three, 30, 100_000, false, None),
+            (less, three, 30, 0, true, None),
+            (less, [3_000, 0, 3_000], 30, 0, false, None),
+            ([1_000, 1_800, 1_100], three, 30, 0, false, None),
+        ] {
+            let mut law = cruising(500);
+            (law.capacity, law.request_bytes, law.path.prior_cwnd_pkts) = (2_000_000, 4 << 10, 20);
+            (law.window_bytes, law.filled_bytes, law.read.losses.marked) = (100_000, unasked_bytes, marked);
+            for (i, trip) in [10, 20, 30].into_iter().enumerate() {
+                law.path.reduced_rtt_us = RTT_US as u32 + queues_us[i];
+                (law.read.holes.last_us, law.read.losses.unanswered) = (Some(trip * RTT_US), 1);
+                law.read.holes.first = Some((trip.min(hole) * RTT_US, 1_000 * rates[i]));
+                law.adjust(&at(trip));
+                assert!(i == 2 || !law.lossy(trip * RTT_US) && law.capacity == 2_000_000, "{rates:?}, loss {i}");
+            }
+            let carried = slower.map_or(2_000_000, |rate| 1_000 * rate + law.packet_rate());
+            assert_eq!((law.capacity, law.lossy(30 * RTT_US)), (carried, slower.is_none()), "{rates:?} {queues_us:?}");
+            // And W is for that.
+            assert!(slower.is_none() || law.window_bytes == law.window_for(carried) && law.read.losses.own.is_empty());
+        }
+    }
+
+    /// Nor may a target that does not tell of the queue, or what was lost while starting, or before C became more.
+    #[test]
+    fn losses_that_may_not_have_been_at_a_queue_tell_of_no_slower_path() {
+        for (queue_us, phase, share, trips, slower) in [
+            (Some(3_000), Phase::Cruise, None, [10, 20, 30], true),
+            (None, Phase::Cruise, None, [10, 20, 30], false),
+            (Some(3_000), Phase::Start, None, [10, 20, 30], false),
+            (Some(3_000), Phase::Cruise, Some(1_000_000), [10, 20, 30], false),
+            (Some(3_000), Phase::Cruise, None, [10, 20, 80], false),
+        ] {
+            let mut law = cruising(500);
+            (law.capacity, law.request_bytes, law.path.prior_cwnd_pkts) = (2_000_000, 4 << 10, 20);
+            (law.phase, law.filled_bytes) = (phase, 0);
+            law.path.reduced_rtt_us = queue_us.map_or(0, |us| RTT_US as u32 + us);
+            let mut found = None;
+            for trip in trips {
+                law.read.holes.last_us = Some(trip * RTT_US);
+                law.read.holes.first = Some((trip * RTT_US, 1_000_000));
+                found = law.own_losses(&Input { share, ..at(trip) }, 1);
+            }
+            assert_eq!(found.is_some(), slower, "{queue_us:?} {phase:?} {share:?} {trips:?}");
         }
     }
 
