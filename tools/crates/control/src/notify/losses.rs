@@ -343,7 +343,7 @@ impl Notify {
 mod tests {
     use super::super::cruise::tests::{RTT_US, at, cruising};
     use super::*;
-    use crate::PathState;
+    use crate::{DiskState, PathState};
 
     /// W for the model when something was lost; the queues are the longest that has held, that of the page before and the
     /// latest one's.
@@ -609,27 +609,32 @@ mod tests {
         }
     }
 
-    /// Nor may a target that does not tell of the queue, or what was lost while starting, or before C became more.
+    /// Where the target does not tell of it, while starting, among sessions, or while the request size changes; nor do two, as
+    /// are enough for a path that has lost by itself.
     #[test]
     fn losses_that_may_not_have_been_at_a_queue_tell_of_no_slower_path() {
-        for (queue_us, phase, share, trips, slower) in [
-            (Some(3_000), Phase::Cruise, None, [10, 20, 30], true),
-            (None, Phase::Cruise, None, [10, 20, 30], false),
-            (Some(3_000), Phase::Start, None, [10, 20, 30], false),
-            (Some(3_000), Phase::Cruise, Some(1_000_000), [10, 20, 30], false),
-            (Some(3_000), Phase::Cruise, None, [10, 20, 80], false),
+        for (queue_us, phase, share, changing, trips, slower) in [
+            (Some(3_000), Phase::Cruise, None, false, [10, 20, 30], true),
+            (None, Phase::Cruise, None, false, [10, 20, 30], false),
+            (Some(3_000), Phase::Start, None, false, [10, 20, 30], false),
+            (Some(3_000), Phase::Cruise, Some(1_000_000), false, [10, 20, 30], false),
+            (Some(3_000), Phase::Cruise, None, true, [10, 20, 30], false),
+            (Some(3_000), Phase::Cruise, None, false, [10, 20, 80], false),
+            (Some(3_000), Phase::Cruise, None, false, [10, 80, 90], false),
         ] {
             let mut law = cruising(500);
             (law.capacity, law.request_bytes, law.path.prior_cwnd_pkts) = (2_000_000, 4 << 10, 20);
             (law.phase, law.filled_bytes) = (phase, 0);
             law.path.reduced_rtt_us = queue_us.map_or(0, |us| RTT_US as u32 + us);
+            law.read.losses.lossy_until_us = (trips[1] == 80).then_some(100 * RTT_US);
+            let disks = [DiskState { changing, ..DiskState::default() }];
             let mut found = None;
             for trip in trips {
                 law.read.holes.last_us = Some(trip * RTT_US);
                 law.read.holes.first = Some((trip * RTT_US, 1_000_000));
-                found = law.own_losses(&Input { share, ..at(trip) }, 1);
+                found = law.own_losses(&Input { share, disks: &disks, ..at(trip) }, 1);
             }
-            assert_eq!(found.is_some(), slower, "{queue_us:?} {phase:?} {share:?} {trips:?}");
+            assert_eq!(found.is_some(), slower, "{queue_us:?} {phase:?} {share:?} {changing} {trips:?}");
         }
     }
 
