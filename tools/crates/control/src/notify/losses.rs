@@ -104,7 +104,8 @@ impl Notify {
         let long_us = self.own_losses_us();
         let another = self.read.holes.first.is_some_and(|(us, _)| us > last_us.unwrap_or(0));
         // While a change of the request size drains a queue less arrives for that; and where no more is asked for.
-        let asked = self.readers.claimed_bytes() + self.request() >= self.filled_bytes.min(self.window_bytes);
+        let claimed_bytes = self.readers.claimed_bytes().saturating_add(self.request());
+        let asked = claimed_bytes >= self.filled_bytes.min(self.window_bytes);
         let tells = self.phase == Phase::Cruise && another && asked && !input.changing();
         let rate = self.before_hole(now_us).filter(|_| tells && self.lost_at_a_queue());
         self.read.losses.own.retain(|own| now_us - own.told_us <= long_us);
@@ -636,6 +637,15 @@ mod tests {
             }
             assert_eq!(found.is_some(), slower, "{queue_us:?} {phase:?} {share:?} {changing} {trips:?}");
         }
+    }
+
+    #[test]
+    fn readers_may_claim_more_than_there_are_bytes() {
+        let mut law = cruising(500);
+        let disk = DiskState { reading: true, in_flight: u32::MAX, request_bytes: u32::MAX, ..DiskState::default() };
+        law.readers.look(9 * RTT_US, RTT_US, &[disk; 2]);
+        assert_eq!(law.readers.claimed_bytes(), u64::MAX);
+        assert_eq!(law.own_losses(&at(10), 1), None);
     }
 
     /// As the target tells.
