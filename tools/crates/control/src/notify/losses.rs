@@ -125,8 +125,8 @@ impl Notify {
     /// itself, and much less than C came before: it has become slower, and its queue, which is short, overflows.
     fn overflows_at(&self) -> Option<u64> {
         let own = &self.read.losses.own;
-        let rates: Option<Vec<u64>> = own.iter().map(|own| own.rate).collect();
-        rates.filter(|_| own.len() >= OWN_LOSSES)?.into_iter().max().filter(|&rate| much_slower(rate, self.capacity))
+        let most = own.iter().try_fold(0, |most, own| Some(own.rate?.max(most)))?;
+        (own.len() >= OWN_LOSSES && much_slower(most, self.capacity)).then_some(most)
     }
 
     /// For so long losses make a path one that loses by itself.
@@ -278,18 +278,22 @@ impl Notify {
         self.path_bytes().min(self.lost_bytes()) >= self.brim_bytes()
     }
 
-    /// There was no queue when something was lost last, as the target tells, not even one that is taken for the path's length; or
-    /// a shorter one than has stood and lost nothing, as what overflows is the longest there is. But a mark is asked for; and of
-    /// a tail that was lost it tells a round trip later.
-    pub(super) fn lost_by_chance(&self) -> bool {
-        let queue_us = u64::from(self.path.reduced_rtt_us.saturating_sub(self.path.min_rtt_us));
-        let short_us = self.least_queue_us().max(self.read.losses.held_us);
-        !self.read.losses.marked && self.path.reduced_rtt_us > 0 && queue_us < short_us
+    /// What waited when something was lost last, as the target tells. But a mark is asked for; and of a tail that was lost it
+    /// tells a round trip later.
+    fn told_queue_us(&self) -> Option<u64> {
+        let tells = !self.read.losses.marked && self.path.reduced_rtt_us > 0;
+        tells.then_some(self.path.reduced_rtt_us.saturating_sub(self.path.min_rtt_us).into())
     }
 
-    /// Something waited when something was lost last, as the target tells.
+    /// There was no queue then, not even one that is taken for the path's length; or a shorter one than has stood and lost
+    /// nothing, as what overflows is the longest there is.
+    pub(super) fn lost_by_chance(&self) -> bool {
+        self.told_queue_us().is_some_and(|us| us < self.least_queue_us().max(self.read.losses.held_us))
+    }
+
+    /// There was one.
     fn lost_at_a_queue(&self) -> bool {
-        !self.read.losses.marked && self.path.reduced_rtt_us > 0 && !self.lost_by_chance()
+        self.told_queue_us().is_some() && !self.lost_by_chance()
     }
 
     /// The latest loss that was told of was by chance, and lately.
